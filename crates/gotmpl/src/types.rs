@@ -1,0 +1,51 @@
+//! Go types, as far as templates can see them.
+
+use std::fmt;
+
+/// The Go type of a value, of the elements of a container, or of a parameter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Type {
+    /// `interface {}`
+    Any,
+    /// `bool`
+    Bool,
+    /// `int`: template constants, `len`, `until`
+    Int,
+    /// `int64`: `--set` numbers, sprig arithmetic
+    Int64,
+    /// `uint64`: fields of a semantic version
+    Uint64,
+    /// `int32`: a character, from `index "abc" 0` it is `uint8`
+    Int32,
+    /// `uint8`: an element of a string or of `[]byte`
+    Uint8,
+    /// `float64`: every number of a YAML or JSON document
+    Float64,
+    /// `string`
+    String,
+    /// `[]T`; `[]byte` is `List(&Type::Uint8)`
+    List(&'static Type),
+    /// `map[string]T`
+    Map(&'static Type),
+    /// any other type, by the name that Go's `%T` prints
+    Named(&'static str),
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("interface {}"),
+            Self::Bool => f.write_str("bool"),
+            Self::Int => f.write_str("int"),
+            Self::Int64 => f.write_str("int64"),
+            Self::Uint64 => f.write_str("uint64"),
+            Self::Int32 => f.write_str("int32"),
+            Self::Uint8 => f.write_str("uint8"),
+            Self::Float64 => f.write_str("float64"),
+            Self::String => f.write_str("string"),
+            Self::List(element) => write!(f, "[]{element}"),
+            Self::Map(element) => write!(f, "map[string]{element}"),
+            Self::Named(name) => f.write_str(name),
+        }
+    }
+}

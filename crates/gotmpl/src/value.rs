@@ -1,0 +1,291 @@
+//! The value model: Go's kinds kept apart, maps with reference semantics.
+
+use std::cell::{Ref, RefCell, RefMut};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::rc::Rc;
+
+use crate::{Str, Type};
+
+/// A value that a template can hold. Cheap to clone: containers are shared, not copied.
+///
+/// Values belong to one thread, as one render does; what is kept between renders is a
+/// `goyaml::Tree`, which is `Send` and shares its strings with the values made from it.
+#[derive(Clone)]
+pub enum Value {
+    /// The untyped nil, and the nil interface; prints `<no value>` at top level, `<nil>` inside.
+    Nil,
+    /// `bool`
+    Bool(bool),
+    /// `int`
+    Int(i64),
+    /// `int64`
+    Int64(i64),
+    /// `uint64`
+    Uint64(u64),
+    /// `int32` (a Go `rune`)
+    Int32(i32),
+    /// `uint8` (a Go `byte`)
+    Uint8(u8),
+    /// `float64`
+    Float64(f64),
+    /// `string`
+    String(Str),
+    /// `[]byte`
+    Bytes(Str),
+    /// A slice; never changed in place, as no template function does so.
+    List(List),
+    /// A map with string keys and reference semantics.
+    Map(Map),
+    /// A struct or a pointer to one, with fields and methods: `.Files`, a certificate, a time.
+    Object(Rc<dyn Object>),
+}
+
+/// A Go slice: its element type and its elements.
+#[derive(Clone)]
+pub struct List(Rc<ListInner>);
+
+struct ListInner {
+    element: Type,
+    items: Vec<Value>,
+}
+
+impl List {
+    /// `[]interface {}`.
+    #[must_use]
+    pub fn new(items: Vec<Value>) -> Self {
+        Self::typed(Type::Any, items)
+    }
+
+    /// `[]element`; the caller keeps to that type.
+    #[must_use]
+    pub fn typed(element: Type, items: Vec<Value>) -> Self {
+        Self(Rc::new(ListInner { element, items }))
+    }
+
+    /// `[]string`.
+    pub fn strings<S: Into<Str>>(items: impl IntoIterator<Item = S>) -> Self {
+        let items = items
+            .into_iter()
+            .map(|item| Value::String(item.into()))
+            .collect();
+        Self::typed(Type::String, items)
+    }
+
+    /// The element type.
+    #[must_use]
+    pub fn element(&self) -> Type {
+        self.0.element
+    }
+
+    /// The elements.
+    #[must_use]
+    pub fn items(&self) -> &[Value] {
+        &self.0.items
+    }
+}
+
+/// A Go `map[string]T`: clones refer to the same map.
+#[derive(Clone)]
+pub struct Map(Rc<MapInner>);
+
+struct MapInner {
+    element: Type,
+    entries: RefCell<BTreeMap<Str, Value>>,
+}
+
+impl Map {
+    /// An empty `map[string]interface {}`.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::typed(Type::Any, BTreeMap::new())
+    }
+
+    /// A `map[string]interface {}` with these entries.
+    pub fn from_entries<K: Into<Str>>(entries: impl IntoIterator<Item = (K, Value)>) -> Self {
+        let entries = entries
+            .into_iter()
+            .map(|(key, value)| (key.into(), value))
+            .collect();
+        Self::typed(Type::Any, entries)
+    }
+
+    /// A `map[string]element`; the caller keeps to that type.
+    #[must_use]
+    pub fn typed(element: Type, entries: BTreeMap<Str, Value>) -> Self {
+        Self(Rc::new(MapInner {
+            element,
+            entries: RefCell::new(entries),
+        }))
+    }
+
+    /// The element type.
+    #[must_use]
+    pub fn element(&self) -> Type {
+        self.0.element
+    }
+
+    /// The value of a key.
+    #[must_use]
+    pub fn get(&self, key: &[u8]) -> Option<Value> {
+        self.0.entries.borrow().get(key).cloned()
+    }
+
+    /// Sets a key for every holder of this map.
+    pub fn insert(&self, key: Str, value: Value) -> Option<Value> {
+        self.0.entries.borrow_mut().insert(key, value)
+    }
+
+    /// Removes a key for every holder of this map.
+    pub fn remove(&self, key: &[u8]) -> Option<Value> {
+        self.0.entries.borrow_mut().remove(key)
+    }
+
+    /// How many keys there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.entries.borrow().len()
+    }
+
+    /// Whether there is no key.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The entries, in byte order of the keys. Hold the guard no longer than needed: a write to the
+    /// same map while it lives is a fault of ours.
+    #[must_use]
+    pub fn entries(&self) -> Ref<'_, BTreeMap<Str, Value>> {
+        self.0.entries.borrow()
+    }
+
+    /// The entries, to change.
+    #[must_use]
+    pub fn entries_mut(&self) -> RefMut<'_, BTreeMap<Str, Value>> {
+        self.0.entries.borrow_mut()
+    }
+
+    /// Whether both names refer to one map.
+    #[must_use]
+    pub fn same(&self, other: &Self) -> bool {
+        Rc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Default for Map {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A value with fields and methods: what Go reaches by reflection on a struct.
+pub trait Object {
+    /// The name that `%T` prints, such as `chart.Files` or `*semver.Version`.
+    fn go_type(&self) -> &'static str;
+
+    /// A field by name; `None` if the type has none of that name.
+    fn field(&self, name: &str) -> Option<Value> {
+        let _ = name;
+        None
+    }
+
+    /// Calls a method; `None` if the type has none of that name. The error is Go's error text.
+    fn call(&self, name: &str, arguments: &[Value]) -> Option<Result<Value, String>> {
+        let _ = (name, arguments);
+        None
+    }
+
+    /// The map that this object is in Go, if it is one (`.Files` is a `map[string][]byte`): what
+    /// `range`, `index`, `len` and the printing of it work on.
+    fn as_map(&self) -> Option<Map> {
+        None
+    }
+
+    /// What `%v` prints: `String()` where the type has one.
+    fn display(&self) -> Str;
+
+    /// For a downcast by the functions that made it.
+    fn as_any(&self) -> &dyn std::any::Any;
+}
+
+impl Value {
+    /// A string.
+    pub fn string(text: impl Into<Str>) -> Self {
+        Self::String(text.into())
+    }
+
+    /// A `[]interface {}`.
+    #[must_use]
+    pub fn list(items: Vec<Self>) -> Self {
+        Self::List(List::new(items))
+    }
+
+    /// The Go type, as `%T` prints it; `None` for nil.
+    #[must_use]
+    pub fn go_type(&self) -> Option<Type> {
+        Some(match self {
+            Self::Nil => return None,
+            Self::Bool(_) => Type::Bool,
+            Self::Int(_) => Type::Int,
+            Self::Int64(_) => Type::Int64,
+            Self::Uint64(_) => Type::Uint64,
+            Self::Int32(_) => Type::Int32,
+            Self::Uint8(_) => Type::Uint8,
+            Self::Float64(_) => Type::Float64,
+            Self::String(_) => Type::String,
+            Self::Bytes(_) => Type::List(&Type::Uint8),
+            // Elements of a container of containers are reported as `interface {}` unless known.
+            Self::List(list) => match list.element() {
+                Type::String => Type::List(&Type::String),
+                Type::Int => Type::List(&Type::Int),
+                Type::Int64 => Type::List(&Type::Int64),
+                Type::Float64 => Type::List(&Type::Float64),
+                _ => Type::List(&Type::Any),
+            },
+            Self::Map(map) => match map.element() {
+                Type::String => Type::Map(&Type::String),
+                _ => Type::Map(&Type::Any),
+            },
+            Self::Object(object) => Type::Named(object.go_type()),
+        })
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::String(text.into())
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+impl From<Map> for Value {
+    fn from(map: Map) -> Self {
+        Self::Map(map)
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nil => f.write_str("nil"),
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Int(value) => write!(f, "int({value})"),
+            Self::Int64(value) => write!(f, "int64({value})"),
+            Self::Uint64(value) => write!(f, "uint64({value})"),
+            Self::Int32(value) => write!(f, "int32({value})"),
+            Self::Uint8(value) => write!(f, "uint8({value})"),
+            Self::Float64(value) => write!(f, "float64({value})"),
+            Self::String(text) => write!(f, "{text:?}"),
+            Self::Bytes(bytes) => write!(f, "bytes({bytes:?})"),
+            Self::List(list) => f.debug_list().entries(list.items()).finish(),
+            Self::Map(map) => f.debug_map().entries(map.entries().iter()).finish(),
+            Self::Object(object) => write!(f, "{}({:?})", object.go_type(), object.display()),
+        }
+    }
+}

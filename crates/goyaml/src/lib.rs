@@ -1,0 +1,5 @@
+//! YAML as Go reads and writes it, byte for byte.
+
+mod tree;
+
+pub use tree::Tree;

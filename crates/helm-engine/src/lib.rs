@@ -1,0 +1,1 @@
+//! Helm charts: loading, values, dependencies, schema, rendering, release records.

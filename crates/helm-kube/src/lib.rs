@@ -1,0 +1,1 @@
+//! Helm releases in a Kubernetes cluster: storage, apply, wait and the actions.

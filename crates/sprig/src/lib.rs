@@ -1,0 +1,1 @@
+//! The Sprig function library and Helm's own template functions.

@@ -1,0 +1,1 @@
+//! A GitOps daemon that keeps Helm releases equal to what git says.

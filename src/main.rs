@@ -1,0 +1,2 @@
+//! The helm-operator binary.
+fn main() {}
