@@ -1,0 +1,5 @@
+//! Hashes, passwords, keys and certificates.
+
+mod keys;
+
+pub(crate) use keys::SystemKeys;

@@ -1,0 +1,96 @@
+//! What functions take from outside: chance, time, zone and network, each of which a test replaces.
+
+use std::net::ToSocketAddrs;
+use std::sync::Arc;
+
+use aws_lc_rs::rand::{SecureRandom, SystemRandom};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+/// A source of random bytes for `randAlphaNum`, `uuidv4`, `genPrivateKey`, `encryptAES`, …
+pub trait Random: Send + Sync {
+    /// Fills the buffer. The error says why there is no randomness.
+    fn fill(&self, buffer: &mut [u8]) -> Result<(), String>;
+}
+
+/// The clock that `now`, `ago` and the validity of certificates read.
+pub trait Clock: Send + Sync {
+    /// The current time.
+    fn now(&self) -> Timestamp;
+}
+
+/// The network that `getHostByName` asks.
+pub trait Network: Send + Sync {
+    /// The addresses of a host; empty when it has none or cannot be resolved.
+    fn addresses(&self, host: &str) -> Vec<String>;
+}
+
+/// Makes the private keys of `genPrivateKey`, `genCA` and their like.
+pub trait KeyGenerator: Send + Sync {
+    /// A new RSA key of 2048 or 4096 bits as PKCS#8 DER.
+    fn rsa(&self, bits: usize) -> Result<Vec<u8>, String>;
+
+    /// A new ECDSA key on P-256 as PKCS#8 DER.
+    fn ecdsa(&self) -> Result<Vec<u8>, String>;
+}
+
+/// What the functions reach outside of their arguments. Cheap to clone.
+///
+/// ```
+/// let environment = sprig::Environment { network: None, ..sprig::Environment::default() };
+/// assert!(sprig::functions(&environment).get("include").is_some());
+/// ```
+#[derive(Clone)]
+pub struct Environment {
+    /// Random bytes; by default those of the operating system.
+    pub random: Arc<dyn Random>,
+    /// The time; by default the system's.
+    pub clock: Arc<dyn Clock>,
+    /// Go's `time.Local`: the zone of `date`, `htmlDate`, `toDate` and `now`; by default the
+    /// system's.
+    pub time_zone: TimeZone,
+    /// The network for `getHostByName`. `None`, the default, is Helm without `--enable-dns`: the
+    /// function returns an empty string.
+    pub network: Option<Arc<dyn Network>>,
+    /// Key generation; by default that of the crypto library.
+    pub keys: Arc<dyn KeyGenerator>,
+}
+
+impl Default for Environment {
+    fn default() -> Self {
+        Self {
+            random: Arc::new(SystemSource),
+            clock: Arc::new(SystemSource),
+            time_zone: TimeZone::system(),
+            network: None,
+            keys: Arc::new(crate::crypto::SystemKeys),
+        }
+    }
+}
+
+/// The operating system's random generator, clock and resolver.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemSource;
+
+impl Random for SystemSource {
+    fn fill(&self, buffer: &mut [u8]) -> Result<(), String> {
+        SystemRandom::new()
+            .fill(buffer)
+            .map_err(|_| "the operating system gave no random bytes".to_owned())
+    }
+}
+
+impl Clock for SystemSource {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+}
+
+impl Network for SystemSource {
+    fn addresses(&self, host: &str) -> Vec<String> {
+        (host, 0)
+            .to_socket_addrs()
+            .map(|found| found.map(|address| address.ip().to_string()).collect())
+            .unwrap_or_default()
+    }
+}
