@@ -202,6 +202,19 @@ pub trait Object {
         None
     }
 
+    /// The slice that this object is in Go, if it is one (`.Capabilities.APIVersions` is a
+    /// `[]string` with methods): what `range`, `index`, `len` and the printing of it work on.
+    fn as_list(&self) -> Option<List> {
+        None
+    }
+
+    /// What `encoding/json` makes of it, for `toJson` and `toYaml`: a map of the exported fields
+    /// under their JSON names for a struct. `None`: the map or the slice that it is, else the text
+    /// that it displays.
+    fn to_json(&self) -> Option<Value> {
+        None
+    }
+
     /// What `%v` prints: `String()` where the type has one.
     fn display(&self) -> Str;
 
