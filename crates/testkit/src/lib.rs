@@ -1,1 +1,24 @@
-//! Real servers for tests: etcd and kube-apiserver, git, charts, a fault proxy.
+//! Real servers for tests: etcd and kube-apiserver, git over HTTP, a fault proxy.
+//!
+//! Nothing here pretends to be the server that it stands for. Everything runs on loopback, on free ports, in a
+//! directory of its own, and is gone when the test process is gone, however it died.
+//!
+//! The functions block the calling thread and may be called from sync and async tests alike: the servers answer from
+//! threads of their own.
+
+mod background;
+mod controlplane;
+mod pki;
+mod ports;
+mod process;
+mod run;
+mod scratch;
+mod tools;
+
+pub use controlplane::{AuditEntry, ControlPlane, Options, RequestCounts};
+pub use pki::{Authority, Identity};
+pub use ports::free_ports;
+pub use process::{Controls, Process};
+pub use run::run;
+pub use scratch::ScratchDir;
+pub use tools::{ToolSet, Tools, repository};
