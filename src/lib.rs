@@ -1,1 +1,3 @@
 //! A GitOps daemon that keeps Helm releases equal to what git says.
+
+pub mod api;
