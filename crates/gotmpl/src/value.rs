@@ -215,6 +215,23 @@ pub trait Object {
         None
     }
 
+    /// The JSON names of a struct's fields in the order of their declaration, which is the order in
+    /// which `toJson` prints them; those that [`to_json`](Self::to_json) leaves out are skipped.
+    /// Empty: byte order.
+    fn json_fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// What yaml.v3 makes of it, for `toYamlPretty`: fields go by their lower-cased Go names.
+    fn to_yaml(&self) -> Option<Value> {
+        self.to_json()
+    }
+
+    /// As [`json_fields`](Self::json_fields), for [`to_yaml`](Self::to_yaml).
+    fn yaml_fields(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// What `%v` prints: `String()` where the type has one.
     fn display(&self) -> Str;
 
