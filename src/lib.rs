@@ -1,3 +1,5 @@
 //! A GitOps daemon that keeps Helm releases equal to what git says.
 
 pub mod api;
+pub mod gitsync;
+pub mod source;

@@ -1,0 +1,24 @@
+//! Git mirrors: one bare repository per remote and credential, shared by all releases that use it.
+//!
+//! A mirror holds the tips of the refs that releases name, one commit deep, and no worktree. Charts are read from its
+//! object database, each object checked against its id. A poll asks the remote for those refs only (one HTTP request)
+//! and fetches when one moved; a release is woken when the tree of its chart moved.
+//!
+//! The operator [`declare`](Mirrors::declare)s what each release uses, asks for the [`artifact`](Mirrors::artifact)
+//! when it reconciles, and follows [`changes`](Mirrors::changes).
+
+mod artifact;
+mod credentials;
+mod error;
+mod mirrors;
+mod options;
+mod source;
+mod url;
+
+pub use artifact::{ChartArtifact, ChartFile, ChartName};
+pub use credentials::{SecretData, SecretError, SecretReader, SecretRef, StaticSecrets};
+pub use error::{Reason, SourceError};
+pub use mirrors::{Change, ChangeReason, Changes, MirrorState, MirrorStatus, Mirrors, RefStatus};
+pub use options::{DaemonCredentials, Limits, Options, Policy, Schedule};
+pub use source::{GitSource, ReleaseKey};
+pub use url::{RepositoryUrl, Scheme, UrlError};
