@@ -1,10 +1,12 @@
 //! The value model: Go's kinds kept apart, maps with reference semantics.
 
-use std::cell::{Ref, RefCell, RefMut};
+use std::borrow::Cow;
+use std::cell::{Cell, Ref, RefCell, RefMut};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 
+use crate::function::Signature;
 use crate::{Str, Type};
 
 /// A value that a template can hold. Cheap to clone: containers are shared, not copied.
@@ -47,7 +49,14 @@ pub struct List(Rc<ListInner>);
 
 struct ListInner {
     element: Type,
+    nil: bool,
     items: Vec<Value>,
+}
+
+impl Drop for ListInner {
+    fn drop(&mut self) {
+        release(Children::Items(std::mem::take(&mut self.items)));
+    }
 }
 
 impl List {
@@ -60,7 +69,22 @@ impl List {
     /// `[]element`; the caller keeps to that type.
     #[must_use]
     pub fn typed(element: Type, items: Vec<Value>) -> Self {
-        Self(Rc::new(ListInner { element, items }))
+        Self(Rc::new(ListInner {
+            element,
+            nil: false,
+            items,
+        }))
+    }
+
+    /// A nil slice: empty, `null` in JSON, equal to `nil`. What a function gets for a missing
+    /// argument of a slice type.
+    #[must_use]
+    pub fn nil(element: Type) -> Self {
+        Self(Rc::new(ListInner {
+            element,
+            nil: true,
+            items: Vec::new(),
+        }))
     }
 
     /// `[]string`.
@@ -83,6 +107,16 @@ impl List {
     pub fn items(&self) -> &[Value] {
         &self.0.items
     }
+
+    /// Whether this is a nil slice.
+    #[must_use]
+    pub fn is_nil(&self) -> bool {
+        self.0.nil
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        Rc::as_ptr(&self.0).addr()
+    }
 }
 
 /// A Go `map[string]T`: clones refer to the same map.
@@ -91,7 +125,27 @@ pub struct Map(Rc<MapInner>);
 
 struct MapInner {
     element: Type,
+    nil: bool,
+    name: Option<&'static NamedMap>,
     entries: RefCell<BTreeMap<Str, Value>>,
+}
+
+impl Drop for MapInner {
+    fn drop(&mut self) {
+        release(Children::Entries(std::mem::take(self.entries.get_mut())));
+    }
+}
+
+/// A Go type that is a map and has methods, as Helm's `common.Values`. Its values go wherever a
+/// plain map goes.
+pub struct NamedMap {
+    /// What `%T` prints.
+    pub name: &'static str,
+    /// The signature of a method; `None` if the type has none of that name.
+    pub signature: fn(&str) -> Option<Signature>,
+    /// Calls a method that the type has, with arguments that its signature admits. The error is
+    /// Go's error text.
+    pub call: fn(&Map, &str, &[Value]) -> Result<Value, String>,
 }
 
 impl Map {
@@ -113,8 +167,33 @@ impl Map {
     /// A `map[string]element`; the caller keeps to that type.
     #[must_use]
     pub fn typed(element: Type, entries: BTreeMap<Str, Value>) -> Self {
+        Self::build(element, false, None, entries)
+    }
+
+    /// A nil map: empty, `null` in JSON, equal to `nil`. What a function gets for a missing
+    /// argument of a map type. Go panics with `assignment to entry in nil map` when one is written
+    /// to; here the functions that write have to ask first.
+    #[must_use]
+    pub fn nil(element: Type) -> Self {
+        Self::build(element, true, None, BTreeMap::new())
+    }
+
+    /// A map of a named type with methods.
+    #[must_use]
+    pub fn named(name: &'static NamedMap, entries: BTreeMap<Str, Value>) -> Self {
+        Self::build(Type::Any, false, Some(name), entries)
+    }
+
+    fn build(
+        element: Type,
+        nil: bool,
+        name: Option<&'static NamedMap>,
+        entries: BTreeMap<Str, Value>,
+    ) -> Self {
         Self(Rc::new(MapInner {
             element,
+            nil,
+            name,
             entries: RefCell::new(entries),
         }))
     }
@@ -125,10 +204,32 @@ impl Map {
         self.0.element
     }
 
+    /// The name of the type, if it is not the plain `map[string]element`.
+    #[must_use]
+    pub fn type_name(&self) -> Option<&'static str> {
+        self.0.name.map(|named| named.name)
+    }
+
+    pub(crate) fn methods(&self) -> Option<&'static NamedMap> {
+        self.0.name
+    }
+
+    /// Whether this is a nil map.
+    #[must_use]
+    pub fn is_nil(&self) -> bool {
+        self.0.nil
+    }
+
     /// The value of a key.
     #[must_use]
     pub fn get(&self, key: &[u8]) -> Option<Value> {
         self.0.entries.borrow().get(key).cloned()
+    }
+
+    /// Whether there is such a key.
+    #[must_use]
+    pub fn contains(&self, key: &[u8]) -> bool {
+        self.0.entries.borrow().contains_key(key)
     }
 
     /// Sets a key for every holder of this map.
@@ -171,6 +272,10 @@ impl Map {
     pub fn same(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.0, &other.0)
     }
+
+    pub(crate) fn address(&self) -> usize {
+        Rc::as_ptr(&self.0).addr()
+    }
 }
 
 impl Default for Map {
@@ -186,6 +291,13 @@ pub trait Object {
 
     /// A field by name; `None` if the type has none of that name.
     fn field(&self, name: &str) -> Option<Value> {
+        let _ = name;
+        None
+    }
+
+    /// The signature of a method, so that arguments are checked before [`call`](Self::call) sees
+    /// them; `None` leaves the checks to the method.
+    fn signature(&self, name: &str) -> Option<Signature> {
         let _ = name;
         None
     }
@@ -232,6 +344,35 @@ pub trait Object {
         &[]
     }
 
+    /// The plain value that this object is in Go, if it is one: a duration is an `int64`. What
+    /// comparison, truth and the number verbs of `printf` work on.
+    fn as_basic(&self) -> Option<Value> {
+        None
+    }
+
+    /// Whether the value counts as true, if it is no map, no slice and no plain value: a struct is
+    /// always true, a pointer if it is not nil.
+    fn is_true(&self) -> bool {
+        true
+    }
+
+    /// The fields of a struct in order, for the verbs of `printf` that show them.
+    fn members(&self) -> Option<Vec<(&'static str, Value)>> {
+        None
+    }
+
+    /// Whether the Go type has `String()` or `Error()`, so that [`display`](Self::display) is what
+    /// `%v` and `%s` print. Otherwise they print the [`members`](Self::members), if there are any.
+    fn is_stringer(&self) -> bool {
+        true
+    }
+
+    /// Whether Go's `==` holds for two values of this type; the same object is equal anyway.
+    fn equals(&self, other: &dyn Object) -> bool {
+        let _ = other;
+        false
+    }
+
     /// What `%v` prints: `String()` where the type has one.
     fn display(&self) -> Str;
 
@@ -267,19 +408,88 @@ impl Value {
             Self::Bytes(_) => Type::List(&Type::Uint8),
             // Elements of a container of containers are reported as `interface {}` unless known.
             Self::List(list) => match list.element() {
+                Type::Bool => Type::List(&Type::Bool),
                 Type::String => Type::List(&Type::String),
                 Type::Int => Type::List(&Type::Int),
                 Type::Int64 => Type::List(&Type::Int64),
                 Type::Float64 => Type::List(&Type::Float64),
+                Type::Map(Type::Any) => Type::List(&Type::Map(&Type::Any)),
+                Type::Map(Type::String) => Type::List(&Type::Map(&Type::String)),
+                Type::List(Type::Any) => Type::List(&Type::List(&Type::Any)),
+                Type::List(Type::String) => Type::List(&Type::List(&Type::String)),
                 _ => Type::List(&Type::Any),
             },
-            Self::Map(map) => match map.element() {
-                Type::String => Type::Map(&Type::String),
+            Self::Map(map) => match (map.type_name(), map.element()) {
+                (Some(name), _) => Type::Named(name),
+                (None, Type::String) => Type::Map(&Type::String),
+                (None, Type::List(Type::Uint8)) => Type::Map(&Type::List(&Type::Uint8)),
+                (None, Type::List(Type::String)) => Type::Map(&Type::List(&Type::String)),
                 _ => Type::Map(&Type::Any),
             },
             Self::Object(object) => Type::Named(object.go_type()),
         })
     }
+
+    /// The name of the Go type, as `%T` prints it: `<nil>` for nil.
+    #[must_use]
+    pub fn type_name(&self) -> Cow<'static, str> {
+        match self {
+            Self::Nil => "<nil>".into(),
+            Self::Object(object) => object.go_type().into(),
+            _ => {
+                let mut name = Vec::new();
+                crate::fmt::append_type(&mut name, self);
+                String::from_utf8_lossy(&name).into_owned().into()
+            }
+        }
+    }
+}
+
+/// What a container held.
+enum Children {
+    Items(Vec<Value>),
+    Entries(BTreeMap<Str, Value>),
+}
+
+/// How deep containers are freed by recursion before the rest waits for its turn.
+const RELEASE_DEPTH: u32 = 64;
+
+thread_local! {
+    static RELEASING: Cell<u32> = const { Cell::new(0) };
+    static PENDING: RefCell<Vec<Children>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Frees what a container held. A list in a list in a list …, a million deep, is easily made by a
+/// template; freed by recursion it would overflow the native stack.
+fn release(children: Children) {
+    let depth = RELEASING.try_with(Cell::get).unwrap_or(0);
+    if depth >= RELEASE_DEPTH {
+        // Without thread-local storage, when the thread ends, they are freed right here.
+        let _ = PENDING.try_with(|pending| pending.borrow_mut().push(children));
+        return;
+    }
+    release_at(depth + 1, children);
+    while depth == 0
+        && let Some(children) = next_pending()
+    {
+        release_at(1, children);
+    }
+    let _ = RELEASING.try_with(|releasing| releasing.set(depth));
+}
+
+fn release_at(depth: u32, children: Children) {
+    let _ = RELEASING.try_with(|releasing| releasing.set(depth));
+    match children {
+        Children::Items(items) => drop(items),
+        Children::Entries(entries) => drop(entries),
+    }
+}
+
+fn next_pending() -> Option<Children> {
+    PENDING
+        .try_with(|pending| pending.borrow_mut().pop())
+        .ok()
+        .flatten()
 }
 
 impl From<&str> for Value {

@@ -1,0 +1,116 @@
+//! What one execution may use: the guard against templates that never end or never stop growing.
+
+use thiserror::Error;
+
+/// The bounds of one execution. The defaults are far above what real charts need: the largest
+/// public charts take a few million steps and print a few megabytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Nodes walked, commands evaluated and loop rounds begun.
+    pub steps: u64,
+    /// How deep `template`, `include` and `tpl` may be nested, all counted together. Go's bound for
+    /// `template` alone is 100000, and its error text names that number.
+    pub depth: u32,
+    /// Bytes in the output buffers at any one moment.
+    pub output: usize,
+    /// Bytes of strings, lists and maps made over the whole execution. What has been freed again
+    /// still counts.
+    pub memory: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            steps: 500_000_000,
+            depth: 100_000,
+            output: 128 << 20,
+            memory: 512 << 20,
+        }
+    }
+}
+
+/// What is left for an execution. One budget may serve many executions one after the other, as the
+/// files of a chart do, and is then shared by them.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    limits: Limits,
+    steps: u64,
+    memory: usize,
+}
+
+/// A bound of [`Limits`] that was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Exceeded {
+    /// Too many steps.
+    #[error("the template takes more than {0} steps; make its loops and recursion smaller")]
+    Steps(u64),
+    /// Nested too deep.
+    #[error("exceeded maximum template depth ({0})")]
+    Depth(u32),
+    /// Too much output.
+    #[error("the template prints more than {0} bytes; make its output smaller")]
+    Output(usize),
+    /// Too much memory.
+    #[error("the template allocates more than {0} bytes; make its values smaller")]
+    Memory(usize),
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new(Limits::default())
+    }
+}
+
+impl Budget {
+    /// A full budget.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            steps: limits.steps,
+            memory: limits.memory,
+        }
+    }
+
+    /// The bounds.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Steps taken so far.
+    #[must_use]
+    pub fn steps_taken(&self) -> u64 {
+        self.limits.steps - self.steps
+    }
+
+    /// Bytes charged so far.
+    #[must_use]
+    pub fn memory_charged(&self) -> usize {
+        self.limits.memory - self.memory
+    }
+
+    /// Takes one step.
+    ///
+    /// # Errors
+    /// [`Exceeded::Steps`] if none is left.
+    #[inline]
+    pub fn step(&mut self) -> Result<(), Exceeded> {
+        if self.steps == 0 {
+            return Err(Exceeded::Steps(self.limits.steps));
+        }
+        self.steps -= 1;
+        Ok(())
+    }
+
+    /// Charges bytes that are about to be allocated.
+    ///
+    /// # Errors
+    /// [`Exceeded::Memory`] if fewer are left; then nothing is left.
+    #[inline]
+    pub fn charge(&mut self, bytes: usize) -> Result<(), Exceeded> {
+        let left = self.memory.checked_sub(bytes);
+        self.memory = left.unwrap_or(0);
+        left.map(|_| ()).ok_or(Exceeded::Memory(self.limits.memory))
+    }
+}

@@ -1,0 +1,10 @@
+//! Go's `strconv`: quoting and numbers as text.
+
+mod float;
+mod number;
+mod quote;
+
+pub use float::{append_float, format_float};
+pub(crate) use number::{parse_complex, parse_float, parse_int, parse_uint};
+pub use quote::{append_quoted, quote, quote_rune};
+pub(crate) use quote::{append_quoted_rune, can_backquote, unquote, unquote_char};
