@@ -1,6 +1,8 @@
 //! The CustomResourceDefinition, made from the Rust types.
 
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray,
+};
 use kube::CustomResourceExt;
 
 use super::spec::HelmRelease;
@@ -8,7 +10,47 @@ use super::spec::HelmRelease;
 /// The CRD of `HelmRelease`.
 #[must_use]
 pub fn crd() -> CustomResourceDefinition {
-    HelmRelease::crd()
+    let mut crd = HelmRelease::crd();
+    let versions = crd.spec.versions.iter_mut();
+    let roots = versions.filter_map(|version| version.schema.as_mut()?.open_api_v3_schema.as_mut());
+    for (name, part) in roots.flat_map(|root| root.properties.iter_mut().flatten()) {
+        match name.as_str() {
+            // The daemon writes it, and never null.
+            "status" => each_schema(part, &mut |schema| schema.nullable = None),
+            _ => each_schema(part, &mut enum_to_pattern),
+        }
+    }
+    crd
+}
+
+/// The API server refuses null for every enum, also one that is `nullable` and lists null; a pattern
+/// it applies to strings only.
+fn enum_to_pattern(schema: &mut JSONSchemaProps) {
+    if schema.nullable != Some(true) {
+        return;
+    }
+    if let Some(values) = schema.enum_.take() {
+        let words: Vec<&str> = values
+            .iter()
+            .filter_map(|JSON(value)| value.as_str())
+            .collect();
+        schema.pattern = Some(format!("^({})$", words.join("|")));
+    }
+}
+
+/// Visits a schema and all schemas below it.
+fn each_schema(schema: &mut JSONSchemaProps, visit: &mut impl FnMut(&mut JSONSchemaProps)) {
+    visit(schema);
+    for field in schema
+        .properties
+        .iter_mut()
+        .flat_map(|fields| fields.values_mut())
+    {
+        each_schema(field, visit);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        each_schema(items, visit);
+    }
 }
 
 /// The CRD as YAML, as in `crds/helmreleases.yaml`.
@@ -115,7 +157,10 @@ mod tests {
             std::fs::write(path, &generated).unwrap();
         }
         let committed = std::fs::read_to_string(path).unwrap();
-        assert_eq!(committed, generated, "crds/helmreleases.yaml is stale: UPDATE_GOLDEN=1");
+        assert_eq!(
+            committed, generated,
+            "crds/helmreleases.yaml is stale: UPDATE_GOLDEN=1"
+        );
     }
 
     #[test]
