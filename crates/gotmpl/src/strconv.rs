@@ -5,6 +5,7 @@ mod number;
 mod quote;
 
 pub use float::{append_float, format_float};
-pub(crate) use number::{parse_complex, parse_float, parse_int, parse_uint};
+pub use number::{NumberError, parse_float, parse_int};
+pub(crate) use number::{parse_complex, parse_uint};
 pub use quote::{append_quoted, quote, quote_rune};
 pub(crate) use quote::{append_quoted_rune, can_backquote, unquote, unquote_char};

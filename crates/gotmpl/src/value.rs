@@ -210,7 +210,9 @@ impl Map {
         self.0.name.map(|named| named.name)
     }
 
-    pub(crate) fn methods(&self) -> Option<&'static NamedMap> {
+    /// The named type of the map, if it has one.
+    #[must_use]
+    pub fn methods(&self) -> Option<&'static NamedMap> {
         self.0.name
     }
 

@@ -2,8 +2,10 @@
 
 /// Why a text is no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NumberError {
+pub enum NumberError {
+    /// It is not one.
     Syntax,
+    /// It does not fit.
     Range,
 }
 
@@ -37,7 +39,10 @@ fn split_base(text: &[u8]) -> Result<(u32, &[u8]), NumberError> {
 }
 
 /// Go's `strconv.ParseInt(text, 0, 64)`.
-pub(crate) fn parse_int(text: &[u8]) -> Result<i64, NumberError> {
+///
+/// # Errors
+/// The text is no number, or does not fit 64 bits.
+pub fn parse_int(text: &[u8]) -> Result<i64, NumberError> {
     let (negative, digits) = match text {
         [b'+', rest @ ..] => (false, rest),
         [b'-', rest @ ..] => (true, rest),
@@ -74,8 +79,12 @@ fn underscores_separate_digits(text: &[u8]) -> bool {
     !saw_underscore
 }
 
-/// Go's `strconv.ParseFloat(text, 64)`; a number out of range is an error, as in Go.
-pub(crate) fn parse_float(text: &[u8]) -> Result<f64, NumberError> {
+/// Go's `strconv.ParseFloat(text, 64)`; a number out of range is an error, as in Go. `inf` and `nan`
+/// are no numbers here.
+///
+/// # Errors
+/// The text is no number, or out of range.
+pub fn parse_float(text: &[u8]) -> Result<f64, NumberError> {
     if text.contains(&b'_') && !underscores_separate_digits(text) {
         return Err(NumberError::Syntax);
     }
