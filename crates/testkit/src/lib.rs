@@ -8,17 +8,25 @@
 
 mod background;
 mod controlplane;
+mod daemon;
+mod git;
+mod http;
 mod pki;
 mod ports;
 mod process;
+mod proxy;
 mod run;
 mod scratch;
 mod tools;
 
 pub use controlplane::{AuditEntry, ControlPlane, Options, RequestCounts};
+pub use daemon::{Daemon, DaemonOptions};
+pub use git::{GitOptions, GitRepository, GitServer};
+pub use http::{Exchange, Fault, Traffic, Victim};
 pub use pki::{Authority, Identity};
 pub use ports::free_ports;
 pub use process::{Controls, Process};
+pub use proxy::FaultProxy;
 pub use run::run;
 pub use scratch::ScratchDir;
 pub use tools::{ToolSet, Tools, repository};

@@ -1,5 +1,7 @@
 //! The control plane itself: it starts, serves, counts, and goes.
 
+#![cfg(test)]
+
 use std::path::Path;
 
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};

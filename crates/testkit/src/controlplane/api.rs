@@ -18,7 +18,7 @@ pub(super) struct Api {
 
 impl Api {
     pub(super) fn new(files: &Files) -> Result<Self> {
-        let authority = reqwest::Certificate::from_pem(files.authority.as_bytes())
+        let authority = reqwest::Certificate::from_pem(files.authority.pem().as_bytes())
             .context("reading the certificate of the authority")?;
         let client = reqwest::Client::builder()
             .tls_certs_only([authority])

@@ -20,24 +20,21 @@ const AUDIT_POLICY: &str = r#"{"apiVersion":"audit.k8s.io/v1","kind":"Policy",
 pub(super) struct Files {
     directory: PathBuf,
     pub(super) url: String,
-    pub(super) authority: String,
-    pub(super) authority_der: Vec<u8>,
+    pub(super) authority: Authority,
     pub(super) token: String,
     next: AtomicU32,
 }
 
 impl Files {
     pub(super) fn write(scratch: &ScratchDir, port: u16) -> Result<Self> {
-        let authority = Authority::new("control plane")?;
         let files = Self {
             directory: scratch.path().to_owned(),
             url: format!("https://127.0.0.1:{port}"),
-            authority: authority.pem(),
-            authority_der: authority.der(),
+            authority: Authority::new("control plane")?,
             token: token()?,
             next: AtomicU32::new(1),
         };
-        files.write_secrets(&authority)?;
+        files.write_secrets()?;
         files.put("audit-policy.json", AUDIT_POLICY)?;
         fs::create_dir(files.home()).context("making a home")?;
         files.put(
@@ -47,7 +44,7 @@ impl Files {
         Ok(files)
     }
 
-    fn write_secrets(&self, authority: &Authority) -> Result<()> {
+    fn write_secrets(&self) -> Result<()> {
         let names = [
             "127.0.0.1",
             "localhost",
@@ -55,9 +52,9 @@ impl Files {
             "kubernetes.default.svc",
             "10.96.0.1",
         ];
-        let server = authority.server(&names)?;
+        let server = self.authority.server(&names)?;
         let (private, public) = signing_key()?;
-        self.put("ca.crt", &self.authority)?;
+        self.put("ca.crt", &self.authority.pem())?;
         self.put("server.crt", &server.certificate)?;
         self.put("server.key", &server.key)?;
         self.put("service-account.key", &private)?;
@@ -97,10 +94,8 @@ impl Files {
 
     /// A kubeconfig in JSON, which every reader of kubeconfigs takes.
     fn kubeconfig_text(&self, url: &str, token: &str) -> String {
-        let mut cluster = json!({ "server": url });
-        if url.starts_with("https:") {
-            cluster["certificate-authority-data"] = json!(STANDARD.encode(&self.authority));
-        }
+        let authority = STANDARD.encode(self.authority.pem());
+        let cluster = json!({ "server": url, "certificate-authority-data": authority });
         let config = json!({
             "apiVersion": "v1",
             "kind": "Config",

@@ -14,6 +14,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use anyhow::{Context, Result, anyhow};
 use serde_json::json;
 
+use crate::pki::Authority;
 use crate::process::Process;
 use crate::scratch::ScratchDir;
 use crate::tools::{ToolSet, Tools};
@@ -138,9 +139,9 @@ impl ControlPlane {
         &self.files.url
     }
 
-    /// The certificate that the API server's own is signed by, in PEM.
+    /// The authority that signs the certificates of the API server and of the proxies in front of it.
     #[must_use]
-    pub fn certificate_authority(&self) -> &str {
+    pub fn authority(&self) -> &Authority {
         &self.files.authority
     }
 
@@ -194,7 +195,7 @@ impl ControlPlane {
     /// As [`ControlPlane::client`].
     pub fn client_for(&self, url: &str, token: &str) -> Result<kube::Client> {
         let mut config = kube::Config::new(url.parse().context("parsing the address")?);
-        config.root_cert = Some(vec![self.files.authority_der.clone()]);
+        config.root_cert = Some(vec![self.files.authority.der()]);
         config.auth_info.token = Some(token.to_owned().into());
         kube::Client::try_from(config).context("making a client")
     }
