@@ -121,12 +121,11 @@ impl List {
 
 /// A Go `map[string]T`: clones refer to the same map.
 #[derive(Clone)]
-pub struct Map(Rc<MapInner>);
+pub struct Map(Rc<MapInner>, Option<&'static NamedMap>);
 
 struct MapInner {
     element: Type,
     nil: bool,
-    name: Option<&'static NamedMap>,
     entries: RefCell<BTreeMap<Str, Value>>,
 }
 
@@ -184,18 +183,32 @@ impl Map {
         Self::build(Type::Any, false, Some(name), entries)
     }
 
+    /// The very same map under a named type, as Go's conversion gives it: what is written through
+    /// one is seen through the other.
+    #[must_use]
+    pub fn with_name(&self, name: &'static NamedMap) -> Self {
+        Self(Rc::clone(&self.0), Some(name))
+    }
+
+    /// The very same map under its plain type.
+    #[must_use]
+    pub fn without_name(&self) -> Self {
+        Self(Rc::clone(&self.0), None)
+    }
+
     fn build(
         element: Type,
         nil: bool,
         name: Option<&'static NamedMap>,
         entries: BTreeMap<Str, Value>,
     ) -> Self {
-        Self(Rc::new(MapInner {
+        let entries = RefCell::new(entries);
+        let inner = MapInner {
             element,
             nil,
-            name,
-            entries: RefCell::new(entries),
-        }))
+            entries,
+        };
+        Self(Rc::new(inner), name)
     }
 
     /// The element type.
@@ -207,13 +220,13 @@ impl Map {
     /// The name of the type, if it is not the plain `map[string]element`.
     #[must_use]
     pub fn type_name(&self) -> Option<&'static str> {
-        self.0.name.map(|named| named.name)
+        self.1.map(|named| named.name)
     }
 
     /// The named type of the map, if it has one.
     #[must_use]
     pub fn methods(&self) -> Option<&'static NamedMap> {
-        self.0.name
+        self.1
     }
 
     /// Whether this is a nil map.

@@ -9,7 +9,9 @@ pub struct Error {
 }
 
 impl Error {
-    pub(crate) fn new(text: impl Into<Box<str>>) -> Self {
+    /// An error with this text and no line.
+    #[must_use]
+    pub fn new(text: impl Into<Box<str>>) -> Self {
         Self {
             text: text.into(),
             line: None,
