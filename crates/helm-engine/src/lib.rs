@@ -1,1 +1,40 @@
 //! Helm charts: loading, values, dependencies, schema, rendering, release records.
+//!
+//! The reference is Helm 4.3.1: the same chart with the same values renders to the same bytes, and
+//! what goes wrong is said in the same words.
+//!
+//! ```text
+//! load_directory, load_archive, load_files ──▶ Chart ─┐
+//! values::ValuesOptions, values::read_values ─▶ Tree ─┴─render──▶ Rendered ──▶ record::Release
+//! ```
+
+mod capabilities;
+mod chart;
+mod coalesce;
+mod compiled;
+mod context;
+mod dependencies;
+mod error;
+mod json;
+mod load;
+mod manifest;
+mod node;
+pub mod record;
+mod render;
+mod schema;
+mod text;
+pub mod values;
+mod version;
+
+pub use capabilities::{Capabilities, HelmVersion, KubeVersion, KubeVersionError};
+pub use chart::{Chart, ChartFile, Crd, Dependency, Lock, Maintainer, Metadata};
+pub use coalesce::TypeMismatch;
+pub use error::RenderError;
+pub use load::{Limits, LoadError, Loaded, load, load_archive, load_directory, load_files};
+pub use manifest::{
+    INSTALL_ORDER, Manifest, ManifestError, UNINSTALL_ORDER, compare_kinds, sort_manifests,
+    split_manifests,
+};
+pub use record::{Hook, HookEvent, HookExecution, HookPhase, Release, Status};
+pub use render::{RenderOptions, Rendered, coalesce_tables, coalesce_values, render};
+pub use sprig::helm::Lookup;

@@ -1,0 +1,70 @@
+//! Parsed templates, kept from one render of a chart to the next.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gotmpl::{Str, TemplateSet};
+
+/// The templates of a chart, parsed for one choice of subcharts.
+///
+/// Which templates there are depends on the values: conditions and tags switch subcharts off, and
+/// aliases rename them. So the key is the list of them, by name and by identity of their bytes, and
+/// the cache holds the choices that were rendered last.
+#[derive(Default)]
+pub(crate) struct CompiledCache(Mutex<Vec<Arc<Compiled>>>);
+
+/// How many choices of subcharts are kept.
+const KEPT: usize = 4;
+
+/// A set of parsed templates and what it was parsed from.
+pub(crate) struct Compiled {
+    sources: Vec<(String, Str)>,
+    pub(crate) set: TemplateSet,
+}
+
+impl CompiledCache {
+    /// The set for these templates, parsed now if it is not there.
+    pub(crate) fn get_or_compile<E>(
+        &self,
+        sources: Vec<(String, Str)>,
+        compile: impl FnOnce(&[(String, Str)]) -> Result<TemplateSet, E>,
+    ) -> Result<Arc<Compiled>, E> {
+        if let Some(found) = self.find(&sources) {
+            return Ok(found);
+        }
+        let set = compile(&sources)?;
+        let compiled = Arc::new(Compiled { sources, set });
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.truncate(KEPT - 1);
+        kept.insert(0, Arc::clone(&compiled));
+        Ok(compiled)
+    }
+
+    fn find(&self, sources: &[(String, Str)]) -> Option<Arc<Compiled>> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter()
+            .find(|compiled| same_sources(&compiled.sources, sources))
+            .cloned()
+    }
+}
+
+/// Whether both lists have the same names and the very same texts.
+fn same_sources(left: &[(String, Str)], right: &[(String, Str)]) -> bool {
+    left.len() == right.len()
+        && left.iter().zip(right).all(|(left, right)| {
+            left.0 == right.0 && std::ptr::eq(left.1.as_bytes(), right.1.as_bytes())
+        })
+}
+
+impl Clone for CompiledCache {
+    /// A clone of a chart may be changed, so it starts anew.
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl fmt::Debug for CompiledCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("CompiledCache")
+    }
+}

@@ -1,0 +1,208 @@
+//! A chart in a gzipped tar archive.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+use flate2::read::MultiGzDecoder;
+use jiff::Timestamp;
+use tar::{Archive, Entry, EntryType};
+
+use super::directory::{io as io_error, without_bom};
+use super::{Limits, LoadError, Loaded, files};
+use crate::chart::ChartFile;
+
+/// Loads a chart from a `.tgz`.
+///
+/// The stream is read once, and no more of it is kept than the limits allow. Links are not
+/// followed: a link becomes an empty file, as in Helm.
+///
+/// # Errors
+/// The stream is no archive, holds too much, holds paths that lead elsewhere, or is no chart.
+pub fn load_archive(reader: impl Read, limits: &Limits) -> Result<Loaded, LoadError> {
+    let files = unpack(reader, limits)?;
+    let Some(chart_file) = files.iter().find(|file| file.name == "Chart.yaml") else {
+        return Err(LoadError::NoChartInArchive);
+    };
+    files::check_version(&chart_file.data)?;
+    files::assemble(files, limits)
+}
+
+/// Loads a chart from the file of an archive, with Helm's words for files that are none.
+pub(super) fn load_archive_file(path: &Path, limits: &Limits) -> Result<Loaded, LoadError> {
+    let mut file = File::open(path).map_err(io_error("open", path))?;
+    let mut magic = Vec::new();
+    (&mut file)
+        .take(512)
+        .read_to_end(&mut magic)
+        .map_err(io_error("read", path))?;
+    if !magic.starts_with(&[0x1f, 0x8b, 0x08]) {
+        return Err(LoadError::NotAnArchive(not_an_archive(path, &magic)));
+    }
+    load_archive(io::Cursor::new(magic).chain(file), limits)
+}
+
+fn not_an_archive(path: &Path, start: &[u8]) -> String {
+    let name = path.display();
+    let is_yaml = path
+        .extension()
+        .is_some_and(|extension| extension == "yml" || extension == "yaml");
+    if is_yaml {
+        return format!("file '{name}' seems to be a YAML file, but expected a gzipped archive");
+    }
+    let kind = sniff(start);
+    format!("file '{name}' does not appear to be a gzipped archive; got '{kind}'")
+}
+
+/// What Go's `http.DetectContentType` says of the contents that people mistake for charts. Go looks
+/// at 512 bytes of which a short file leaves the rest zero.
+fn sniff(start: &[u8]) -> &'static str {
+    let text = start.trim_ascii_start();
+    let is_binary = |byte: &u8| matches!(byte, 0..=8 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f);
+    if text
+        .get(..14)
+        .is_some_and(|head| head.eq_ignore_ascii_case(b"<!DOCTYPE HTML"))
+        || text
+            .get(..5)
+            .is_some_and(|head| head.eq_ignore_ascii_case(b"<html"))
+    {
+        "text/html; charset=utf-8"
+    } else if text.starts_with(b"<?xml") {
+        "text/xml; charset=utf-8"
+    } else if start.starts_with(b"PK\x03\x04") {
+        "application/zip"
+    } else if start.starts_with(b"%PDF-") {
+        "application/pdf"
+    } else if start.len() < 512 || start.iter().any(is_binary) {
+        "application/octet-stream"
+    } else {
+        "text/plain; charset=utf-8"
+    }
+}
+
+/// The files of an archive, in its order.
+pub(super) fn unpack(reader: impl Read, limits: &Limits) -> Result<Vec<ChartFile>, LoadError> {
+    // The archive's own headers and padding count too: a tar of empty files has an end.
+    let stream = MultiGzDecoder::new(reader).take(raw_limit(limits));
+    let mut archive = Archive::new(stream);
+    let mut files = Vec::new();
+    let mut remaining = limits.total_bytes;
+    for entry in archive.entries().map_err(LoadError::Archive)? {
+        let entry = entry.map_err(LoadError::Archive)?;
+        if is_skipped(&entry) {
+            continue;
+        }
+        if files.len() >= limits.files {
+            return Err(LoadError::TooManyFiles(limits.files));
+        }
+        let file = read_entry(entry, limits, &mut remaining)?;
+        files.push(file);
+    }
+    if files.is_empty() {
+        return Err(LoadError::Empty);
+    }
+    Ok(files)
+}
+
+/// The most bytes of tar that are looked at: the data, and for each file at most four blocks of
+/// header and padding.
+fn raw_limit(limits: &Limits) -> u64 {
+    let blocks = (limits.files as u64).saturating_mul(4 * 512);
+    limits.total_bytes.saturating_add(blocks)
+}
+
+fn is_skipped<R: Read>(entry: &Entry<'_, R>) -> bool {
+    let header = entry.header();
+    matches!(
+        header.entry_type(),
+        EntryType::Directory | EntryType::XGlobalHeader | EntryType::XHeader
+    ) || entry.path_bytes().ends_with(b"/")
+}
+
+fn read_entry<R: Read>(
+    mut entry: Entry<'_, R>,
+    limits: &Limits,
+    remaining: &mut u64,
+) -> Result<ChartFile, LoadError> {
+    let header_name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+    let name = inner_path(&header_name)?;
+    let size = entry.size();
+    let too_large = || LoadError::ArchiveTooLarge(limits.total_bytes);
+    if size > *remaining {
+        return Err(too_large());
+    }
+    if size > limits.file_bytes {
+        return Err(LoadError::FileTooLarge {
+            name: header_name,
+            limit: limits.file_bytes,
+        });
+    }
+    let mut data = Vec::with_capacity(usize::try_from(size.min(1 << 20)).unwrap_or(0));
+    (&mut entry)
+        .take(*remaining)
+        .read_to_end(&mut data)
+        .map_err(LoadError::Archive)?;
+    *remaining -= data.len() as u64;
+    if (data.len() as u64) < size || *remaining == 0 {
+        return Err(too_large());
+    }
+    let seconds = entry.header().mtime().ok();
+    Ok(ChartFile {
+        name,
+        data: without_bom(&data),
+        modified: seconds
+            .and_then(|seconds| i64::try_from(seconds).ok())
+            .and_then(|seconds| Timestamp::from_second(seconds).ok()),
+    })
+}
+
+/// The path below the archive's one folder, whatever that is called.
+fn inner_path(header_name: &str) -> Result<String, LoadError> {
+    let delimiter = if header_name.contains('\\') {
+        '\\'
+    } else {
+        '/'
+    };
+    let (base, inner) = header_name
+        .split_once(delimiter)
+        .unwrap_or((header_name, ""));
+    let inner = inner.replace(delimiter, "/");
+    if inner.starts_with('/') {
+        return Err(LoadError::AbsolutePath);
+    }
+    let inner = clean(&inner);
+    if inner == "." {
+        return Err(LoadError::OutsideBase(header_name.to_owned()));
+    }
+    if inner.starts_with("..") {
+        return Err(LoadError::ParentPath);
+    }
+    let mut chars = inner.chars();
+    let drive =
+        chars.next().is_some_and(|c| c.is_ascii_alphabetic()) && chars.as_str().starts_with(":/");
+    if drive {
+        return Err(LoadError::IllegalName);
+    }
+    if base == "Chart.yaml" {
+        return Err(LoadError::NotInBase);
+    }
+    Ok(inner)
+}
+
+/// Go's `path.Clean` for a relative path.
+pub(super) fn clean(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/') {
+        match part {
+            "" | "." => {}
+            ".." if parts.last().is_some_and(|last| *last != "..") => {
+                parts.pop();
+            }
+            part => parts.push(part),
+        }
+    }
+    if parts.is_empty() {
+        return ".".to_owned();
+    }
+    parts.join("/")
+}

@@ -1,0 +1,260 @@
+//! From rendered files to manifests and hooks: splitting, heads, kind order.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+use gotmpl::Str;
+use goyaml::Head;
+
+use crate::record::{Hook, HookEvent, HookExecution};
+
+/// A document of a rendered chart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// The template that it comes from, `CHART/templates/x.yaml`.
+    pub path: String,
+    /// `apiVersion`.
+    pub api_version: String,
+    /// `kind`; empty for a document that is no object (a lone comment).
+    pub kind: String,
+    /// `metadata.name`.
+    pub name: String,
+    /// The text, without what stood before its first character, with its trailing newlines.
+    pub content: String,
+}
+
+/// Splits a stream into its documents: at every line that begins with `---`. Blank documents are
+/// dropped, leading white space goes, trailing newlines stay.
+pub fn split_manifests(stream: &str) -> impl Iterator<Item = &str> {
+    Documents {
+        rest: Some(stream.trim_start()),
+        at_line_start: true,
+    }
+    .map(str::trim_start)
+    .filter(|document| !document.is_empty())
+}
+
+struct Documents<'a> {
+    rest: Option<&'a str>,
+    at_line_start: bool,
+}
+
+impl<'a> Iterator for Documents<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        let text = self.rest.take()?;
+        let first_of_line = std::mem::replace(&mut self.at_line_start, false);
+        let at = if first_of_line && text.starts_with("---") {
+            Some(0)
+        } else {
+            text.find("\n---").map(|at| at + 1)
+        };
+        let Some((document, tail)) = at.and_then(|at| text.split_at_checked(at)) else {
+            return Some(text);
+        };
+        let tail = tail.strip_prefix("---").unwrap_or(tail);
+        self.rest = Some(tail.trim_start_matches([' ', '\t']));
+        Some(document)
+    }
+}
+
+/// The order in which kinds are installed; kinds that are not listed come last, by name.
+pub const INSTALL_ORDER: &[&str] = &[
+    "PriorityClass",
+    "Namespace",
+    "NetworkPolicy",
+    "ResourceQuota",
+    "LimitRange",
+    "PodSecurityPolicy",
+    "PodDisruptionBudget",
+    "ServiceAccount",
+    "Secret",
+    "SecretList",
+    "ConfigMap",
+    "StorageClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleList",
+    "ClusterRoleBinding",
+    "ClusterRoleBindingList",
+    "Role",
+    "RoleList",
+    "RoleBinding",
+    "RoleBindingList",
+    "Service",
+    "DaemonSet",
+    "Pod",
+    "ReplicationController",
+    "ReplicaSet",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+    "IngressClass",
+    "Ingress",
+    "APIService",
+    "MutatingWebhookConfiguration",
+    "ValidatingWebhookConfiguration",
+];
+
+/// The order in which kinds are uninstalled; kinds that are not listed come last, by name. It is
+/// not the reverse of the other.
+pub const UNINSTALL_ORDER: &[&str] = &[
+    "ValidatingWebhookConfiguration",
+    "MutatingWebhookConfiguration",
+    "APIService",
+    "Ingress",
+    "IngressClass",
+    "Service",
+    "CronJob",
+    "Job",
+    "StatefulSet",
+    "HorizontalPodAutoscaler",
+    "Deployment",
+    "ReplicaSet",
+    "ReplicationController",
+    "Pod",
+    "DaemonSet",
+    "RoleBindingList",
+    "RoleBinding",
+    "RoleList",
+    "Role",
+    "ClusterRoleBindingList",
+    "ClusterRoleBinding",
+    "ClusterRoleList",
+    "ClusterRole",
+    "CustomResourceDefinition",
+    "PersistentVolumeClaim",
+    "PersistentVolume",
+    "StorageClass",
+    "ConfigMap",
+    "SecretList",
+    "Secret",
+    "ServiceAccount",
+    "PodDisruptionBudget",
+    "PodSecurityPolicy",
+    "LimitRange",
+    "ResourceQuota",
+    "NetworkPolicy",
+    "Namespace",
+    "PriorityClass",
+];
+
+/// Compares two kinds in one of the orders above.
+#[must_use]
+pub fn compare_kinds(order: &[&str], left: &str, right: &str) -> Ordering {
+    let rank = |kind: &str| order.iter().position(|known| *known == kind);
+    match (rank(left), rank(right)) {
+        (Some(left), Some(right)) => left.cmp(&right),
+        (Some(_), None) => Ordering::Less,
+        (None, Some(_)) => Ordering::Greater,
+        (None, None) => left.cmp(right),
+    }
+}
+
+/// Splits rendered files into manifests and hooks, each in the given kind order; inside one kind
+/// by path and then by place in the file.
+///
+/// Files whose names begin with `_` and blank files are skipped. A hook with an unknown event
+/// vanishes, as in Helm.
+///
+/// # Errors
+/// A document is no YAML, or its head has fields of other types.
+pub fn sort_manifests(
+    files: &BTreeMap<String, String>,
+    order: &[&str],
+) -> Result<(Vec<Hook>, Vec<Manifest>), ManifestError> {
+    let mut hooks = Vec::new();
+    let mut manifests = Vec::new();
+    for (path, content) in files {
+        if base_name(path).starts_with('_') {
+            continue;
+        }
+        for document in split_manifests(content) {
+            sort_document(path, document, &mut hooks, &mut manifests)?;
+        }
+    }
+    hooks.sort_by(|left: &Hook, right| compare_kinds(order, &left.kind, &right.kind));
+    manifests.sort_by(|left: &Manifest, right| compare_kinds(order, &left.kind, &right.kind));
+    Ok((hooks, manifests))
+}
+
+/// A rendered document that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("YAML parse error on {path}: {cause}")]
+pub struct ManifestError {
+    /// The template that printed it.
+    pub path: String,
+    /// Go's text for what is wrong.
+    pub cause: goyaml::Error,
+}
+
+fn sort_document(
+    path: &str,
+    document: &str,
+    hooks: &mut Vec<Hook>,
+    manifests: &mut Vec<Manifest>,
+) -> Result<(), ManifestError> {
+    let head = goyaml::read_head(document.as_bytes()).map_err(|cause| ManifestError {
+        path: path.to_owned(),
+        cause,
+    })?;
+    if annotation(&head, "helm.sh/hook").is_some() {
+        hooks.extend(hook(path, document, &head));
+    } else {
+        manifests.push(Manifest {
+            path: path.to_owned(),
+            api_version: string(&head.api_version),
+            kind: string(&head.kind),
+            name: string(&head.name),
+            content: document.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn string(text: &Str) -> String {
+    text.to_text().into_owned()
+}
+
+fn annotation(head: &Head, name: &str) -> Option<String> {
+    let annotations = head.annotations.as_ref()?;
+    annotations.get(name.as_bytes()).map(string)
+}
+
+/// A hook; `None` if one of its events is unknown.
+fn hook(path: &str, document: &str, head: &Head) -> Option<Hook> {
+    let events = words(annotation(head, "helm.sh/hook"))
+        .iter()
+        .map(|word| HookEvent::parse(word))
+        .collect::<Option<Vec<_>>>()?;
+    let weight = annotation(head, "helm.sh/hook-weight").and_then(|text| text.parse().ok());
+    Some(Hook {
+        events,
+        weight: weight.unwrap_or(0),
+        delete_policies: words(annotation(head, "helm.sh/hook-delete-policy")),
+        output_log_policies: words(annotation(head, "helm.sh/hook-output-log-policy")),
+        path: path.to_owned(),
+        manifest: document.to_owned(),
+        last_run: HookExecution::default(),
+        name: string(&head.name),
+        kind: string(&head.kind),
+    })
+}
+
+/// The lower-cased words of a comma-separated annotation; none if it is absent.
+fn words(annotation: Option<String>) -> Vec<String> {
+    annotation
+        .iter()
+        .flat_map(|text| text.split(','))
+        .map(|word| word.trim().to_lowercase())
+        .collect()
+}
+
+pub(crate) fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}

@@ -1,0 +1,414 @@
+//! Rendering a chart: from values to manifests, hooks and notes.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::sync::Arc;
+
+use gotmpl::{Budget, Functions, Limits, Map, MissingKey, Options, TemplateSet, Value};
+use goyaml::Tree;
+use sprig::Environment;
+use sprig::helm::{Lookup, RenderHost};
+
+use crate::capabilities::Capabilities;
+use crate::chart::{Chart, Crd, own_crds};
+use crate::coalesce::{Coalescing, Mode, tree_to_map};
+use crate::compiled::Compiled;
+use crate::context::{self, Renderable};
+use crate::error::{RenderError, reformat_exec, reformat_parse};
+use crate::manifest::{INSTALL_ORDER, Manifest, base_name, sort_manifests};
+use crate::node::Node;
+use crate::record::{Hook, StoredChart, StoredFile};
+use crate::{dependencies, schema, version};
+
+/// What a render depends on besides chart and values.
+#[derive(Clone)]
+pub struct RenderOptions {
+    /// `.Release.Name`
+    pub release_name: String,
+    /// `.Release.Namespace`
+    pub namespace: String,
+    /// `.Release.Revision`
+    pub revision: i64,
+    /// `.Release.IsInstall`
+    pub is_install: bool,
+    /// `.Release.IsUpgrade`
+    pub is_upgrade: bool,
+    /// `.Capabilities`
+    pub capabilities: Capabilities,
+    /// The cluster that `lookup` asks; `None` makes every lookup an empty map.
+    pub lookup: Option<Arc<dyn Lookup>>,
+    /// Put the files of `crds/` at the head of the manifest, as `--include-crds` does.
+    pub include_crds: bool,
+    /// Replace the text of Secrets in the manifest by a comment.
+    pub hide_secrets: bool,
+    /// Do not check the values against `values.schema.json`.
+    pub skip_schema: bool,
+    /// Put the notes of subcharts into [`Rendered::notes`] too, in the order of their paths.
+    pub subchart_notes: bool,
+    /// As `helm lint` renders: `required` and `fail` do not fail, a missing key does.
+    pub lint: bool,
+    /// Chance, clock, time zone, network.
+    pub environment: Environment,
+    /// What the templates may use of steps, depth, output and memory.
+    pub limits: Limits,
+    /// Fill [`Rendered::chart`]; `helm template` has no need of it.
+    pub keep_chart: bool,
+}
+
+impl Default for RenderOptions {
+    /// The first install of `release-name` in `default`, without a cluster.
+    fn default() -> Self {
+        Self {
+            release_name: "release-name".to_owned(),
+            namespace: "default".to_owned(),
+            revision: 1,
+            is_install: true,
+            is_upgrade: false,
+            capabilities: Capabilities::default(),
+            lookup: None,
+            include_crds: false,
+            hide_secrets: false,
+            skip_schema: false,
+            subchart_notes: false,
+            lint: false,
+            environment: Environment::default(),
+            limits: Limits::default(),
+            keep_chart: false,
+        }
+    }
+}
+
+/// A rendered chart.
+#[derive(Clone, Debug, Default)]
+pub struct Rendered {
+    /// The manifest as Helm stores it: every document behind `---` and `# Source: …`.
+    pub manifest: String,
+    /// The documents that are no hooks, in install order.
+    pub manifests: Vec<Manifest>,
+    /// The hooks, in install order of their kinds.
+    pub hooks: Vec<Hook>,
+    /// The text of `NOTES.txt`.
+    pub notes: String,
+    /// The files of `crds/` of this chart and of the subcharts that are enabled.
+    pub crds: Vec<Crd>,
+    /// What a release record keeps of the chart, if [`RenderOptions::keep_chart`] asked for it.
+    pub chart: Option<StoredChart>,
+    /// Helm's log lines, without time and source.
+    pub warnings: Vec<String>,
+    /// What `required` and `fail` said in lint mode.
+    pub lint_notes: Vec<String>,
+}
+
+/// Renders a chart with a user's values, a map.
+///
+/// The work is that of Helm's install: dependencies are chosen, values coalesced and checked,
+/// templates executed, and what they printed is split and sorted. Templates are parsed on the first
+/// render of a chart and kept in it.
+///
+/// # Errors
+/// See [`RenderError`]. A chart can fail but not crash, hang or use more than the limits say.
+///
+/// ```
+/// use helm_engine::{Limits, RenderOptions, load_files, render, values};
+///
+/// let files = [
+///     ("Chart.yaml", "{apiVersion: v2, name: demo, version: 1.0.0}"),
+///     ("values.yaml", "greeting: hello\n"),
+///     ("templates/map.yaml", "kind: ConfigMap\ndata: {a: {{ .Values.greeting }}}\n"),
+/// ];
+/// let chart = load_files(files, &Limits::default()).unwrap().chart;
+/// let user = values::read_values(b"greeting: welcome").unwrap();
+/// let rendered = render(&chart, &user, &RenderOptions::default()).unwrap();
+/// assert_eq!(
+///     rendered.manifest,
+///     "---\n# Source: demo/templates/map.yaml\nkind: ConfigMap\ndata: {a: welcome}\n\n"
+/// );
+/// ```
+pub fn render(
+    chart: &Chart,
+    values: &Tree,
+    options: &RenderOptions,
+) -> Result<Rendered, RenderError> {
+    let mut warnings = Vec::new();
+    let node = dependencies::process(chart, values, &mut warnings)?;
+    let coalesced = Coalescing {
+        mode: Mode::Coalesce,
+        warnings: &mut warnings,
+    }
+    .values(&node, tree_to_map(Some(values)))?;
+    if !options.skip_schema {
+        schema::validate(&node, &coalesced).map_err(RenderError::Schema)?;
+    }
+    check_kube_version(chart, &options.capabilities)?;
+    let renderables = context::collect(&node, coalesced, options);
+    let mut host = RenderHost::default();
+    host.lookup.clone_from(&options.lookup);
+    host.lint_mode = options.lint;
+    let files = execute(chart, renderables, options, &mut host)?;
+    let mut rendered = assemble(&node, files, options)?;
+    rendered.warnings = warnings;
+    rendered.lint_notes = host.lint_notes;
+    Ok(rendered)
+}
+
+/// The values that templates of this chart see, subcharts' included: `helm get values --all`.
+///
+/// # Errors
+/// A subchart's values are no map.
+pub fn coalesce_values(chart: &Chart, values: &Tree) -> Result<Tree, RenderError> {
+    let mut warnings = Vec::new();
+    let node = dependencies::process(chart, values, &mut warnings)?;
+    let coalesced = Coalescing {
+        mode: Mode::Coalesce,
+        warnings: &mut warnings,
+    }
+    .values(&node, tree_to_map(Some(values)))?;
+    Ok(tree(&Value::Map(coalesced)))
+}
+
+/// Lays a user's values over older ones with the rules for null of an upgrade: a null in `values`
+/// removes the key.
+#[must_use]
+pub fn coalesce_tables(values: &Tree, under: &Tree) -> Tree {
+    let (over, under) = (tree_to_map(Some(values)), tree_to_map(Some(under)));
+    let mut warnings = Vec::new();
+    Coalescing {
+        mode: Mode::Coalesce,
+        warnings: &mut warnings,
+    }
+    .tables(&over, &under, "", Mode::Coalesce);
+    tree(&Value::Map(over))
+}
+
+/// A value as a tree; template values that came from trees are always some.
+fn tree(value: &Value) -> Tree {
+    match value {
+        Value::Nil => Tree::Null,
+        Value::Bool(value) => Tree::Bool(*value),
+        Value::Int(value) | Value::Int64(value) => Tree::Int64(*value),
+        Value::Float64(value) => Tree::Float64(*value),
+        Value::String(text) => Tree::String(text.clone()),
+        Value::List(list) => Tree::List(list.items().iter().map(tree).collect()),
+        Value::Map(map) => Tree::Map(
+            map.entries()
+                .iter()
+                .map(|(key, value)| (key.clone(), tree(value)))
+                .collect(),
+        ),
+        other => Tree::from_value(other).unwrap_or_default(),
+    }
+}
+
+fn check_kube_version(chart: &Chart, capabilities: &Capabilities) -> Result<(), RenderError> {
+    let constraint = &chart.metadata.kube_version;
+    let kube_version = &capabilities.kube_version;
+    if constraint.is_empty() || version::satisfies(constraint, kube_version.as_str()) {
+        return Ok(());
+    }
+    Err(RenderError::KubeVersion {
+        constraint: constraint.clone(),
+        version: kube_version.version.clone(),
+    })
+}
+
+/// Executes all templates in Helm's order and returns what each printed, by path.
+fn execute(
+    chart: &Chart,
+    mut renderables: Vec<Renderable>,
+    options: &RenderOptions,
+    host: &mut RenderHost,
+) -> Result<BTreeMap<String, String>, RenderError> {
+    let functions = sprig::functions(&options.environment);
+    sort_renderables(&mut renderables);
+    let compiled = compile(chart, &renderables, &functions)?;
+    let missing_key = if options.lint {
+        MissingKey::Error
+    } else {
+        MissingKey::Zero
+    };
+    let mut budget = Budget::new(options.limits);
+    let mut files = BTreeMap::new();
+    for renderable in &renderables {
+        if base_name(&renderable.path).starts_with('_') {
+            continue;
+        }
+        context::set_template(renderable);
+        let printed = compiled
+            .set
+            .execute(
+                &renderable.path,
+                &context::named(&renderable.context),
+                &functions,
+                host,
+                Options { missing_key },
+                &mut budget,
+            )
+            .map_err(|error| RenderError::Execute(reformat_exec(&error)))?;
+        files.insert(renderable.path.clone(), without_no_value(printed));
+    }
+    Ok(files)
+}
+
+/// Deepest first, and among equals the last by name first.
+fn sort_renderables(renderables: &mut Vec<Renderable>) {
+    let depth = |path: &str| path.bytes().filter(|byte| *byte == b'/').count();
+    renderables.sort_by(|left, right| {
+        (depth(&right.path), &right.path).cmp(&(depth(&left.path), &left.path))
+    });
+    // Of two files of one path the later one counts, as in Go's map.
+    renderables.dedup_by(|later, earlier| {
+        let same = later.path == earlier.path;
+        if same {
+            std::mem::swap(later, earlier);
+        }
+        same
+    });
+}
+
+fn compile(
+    chart: &Chart,
+    renderables: &[Renderable],
+    functions: &Functions,
+) -> Result<Arc<Compiled>, RenderError> {
+    let sources = renderables
+        .iter()
+        .map(|renderable| (renderable.path.clone(), renderable.text.clone()))
+        .collect();
+    chart.compiled.get_or_compile(sources, |sources| {
+        let mut set = TemplateSet::new("gotpl");
+        for (path, text) in sources {
+            set.parse(path.as_str(), text.clone(), functions)
+                .map_err(|error| RenderError::Parse(reformat_parse(path, &error)))?;
+        }
+        Ok(set)
+    })
+}
+
+/// Removes every `<no value>`, wherever it comes from. Invalid UTF-8 becomes U+FFFD.
+fn without_no_value(printed: Vec<u8>) -> String {
+    let text = String::from_utf8(printed)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+    if text.contains("<no value>") {
+        return text.replace("<no value>", "");
+    }
+    text
+}
+
+const NOTES: &str = "NOTES.txt";
+
+fn assemble(
+    node: &Node<'_>,
+    mut files: BTreeMap<String, String>,
+    options: &RenderOptions,
+) -> Result<Rendered, RenderError> {
+    let notes = take_notes(node, &mut files, options.subchart_notes);
+    let (hooks, manifests) = match sort_manifests(&files, INSTALL_ORDER) {
+        Ok(sorted) => sorted,
+        Err(error) => {
+            let partial = all_files(&files);
+            return Err(RenderError::Manifest { error, partial });
+        }
+    };
+    let mut crds = Vec::new();
+    collect_crds(node, node.name(), &mut crds);
+    Ok(Rendered {
+        manifest: join(&crds, &manifests, options),
+        manifests,
+        hooks,
+        notes,
+        crds,
+        chart: options.keep_chart.then(|| stored_chart(node)),
+        warnings: Vec::new(),
+        lint_notes: Vec::new(),
+    })
+}
+
+fn take_notes(
+    node: &Node<'_>,
+    files: &mut BTreeMap<String, String>,
+    with_subcharts: bool,
+) -> String {
+    let own = format!("{}/templates/{NOTES}", node.name());
+    let mut notes = String::new();
+    files.retain(|path, text| {
+        if !path.ends_with(NOTES) {
+            return true;
+        }
+        if with_subcharts || *path == own {
+            if !notes.is_empty() {
+                notes.push('\n');
+            }
+            notes.push_str(text);
+        }
+        false
+    });
+    notes
+}
+
+/// All that was printed, for a person who looks for the fault in it.
+fn all_files(files: &BTreeMap<String, String>) -> String {
+    let mut out = String::new();
+    for (path, content) in files {
+        if !content.trim().is_empty() {
+            push_document(&mut out, path, content);
+        }
+    }
+    out
+}
+
+fn join(crds: &[Crd], manifests: &[Manifest], options: &RenderOptions) -> String {
+    let size: usize = manifests
+        .iter()
+        .map(|manifest| manifest.content.len() + manifest.path.len() + 20)
+        .sum();
+    let mut out = String::with_capacity(size);
+    if options.include_crds {
+        for crd in crds {
+            push_document(&mut out, &crd.path, &crd.data.to_text());
+        }
+    }
+    for manifest in manifests {
+        let is_secret = manifest.kind == "Secret" && manifest.api_version == "v1";
+        let content = if options.hide_secrets && is_secret {
+            "# HIDDEN: The Secret output has been suppressed"
+        } else {
+            &manifest.content
+        };
+        push_document(&mut out, &manifest.path, content);
+    }
+    out
+}
+
+fn push_document(out: &mut String, path: &str, content: &str) {
+    // Writing to a string does not fail.
+    let _ = writeln!(out, "---\n# Source: {path}\n{content}");
+}
+
+fn collect_crds(node: &Node<'_>, path: &str, found: &mut Vec<Crd>) {
+    found.extend(own_crds(&node.chart.files, path));
+    for child in node.children().iter() {
+        collect_crds(child, &format!("{path}/charts/{}", child.name()), found);
+    }
+}
+
+fn stored_chart(node: &Node<'_>) -> StoredChart {
+    let chart = node.chart;
+    let mut metadata = chart.metadata.clone();
+    metadata.dependencies = node
+        .dependencies()
+        .map(|list| list.iter().cloned().map(Some).collect());
+    let values = match node.imported_values() {
+        Some(values) => Some(tree(&Value::Map(Map::clone(values)))),
+        None => chart.values.clone(),
+    };
+    StoredChart {
+        metadata,
+        lock: chart.lock.clone(),
+        templates: chart.templates.iter().map(StoredFile::from).collect(),
+        values,
+        schema: chart.schema.clone(),
+        schema_modified: chart.schema_modified,
+        files: chart.files.iter().map(StoredFile::from).collect(),
+        modified: chart.modified,
+    }
+}
