@@ -36,6 +36,18 @@ pub(crate) fn alias(functions: &mut Functions, name: &'static str, of: &str) {
     }
 }
 
+/// Lengths from which a result is charged before it is made. Execution charges every string that a
+/// function returns, so that shorter ones need no charge of their own.
+const LARGE: usize = 1 << 20;
+
+/// Charges a string that is about to be made, if it is large.
+pub(crate) fn reserve(call: &mut dyn Call, length: usize) -> Result<(), FunctionError> {
+    if length < LARGE {
+        return Ok(());
+    }
+    call.charge(length)
+}
+
 /// The error of a Go function, or the text of its panic.
 pub(crate) fn fail<T>(text: impl Into<String>) -> Result<T, FunctionError> {
     Err(FunctionError(text.into()))
@@ -87,6 +99,7 @@ pub(crate) fn map(arguments: &[Value], index: usize) -> Result<Option<Map>, Func
 pub(crate) fn as_map(value: &Value) -> Result<Option<Map>, FunctionError> {
     match value {
         Value::Nil => Ok(None),
+        Value::Map(map) if map.is_nil() => Ok(None),
         Value::Map(map) => Ok(Some(map.clone())),
         Value::Object(object) => match object.as_map() {
             Some(map) => Ok(Some(map)),
@@ -100,16 +113,15 @@ pub(crate) fn as_map(value: &Value) -> Result<Option<Map>, FunctionError> {
 pub(crate) fn list(arguments: &[Value], index: usize) -> Result<Option<&List>, FunctionError> {
     match any(arguments, index) {
         Value::Nil => Ok(None),
+        Value::List(list) if list.is_nil() => Ok(None),
         Value::List(list) => Ok(Some(list)),
         other => mismatch("[]interface {}", other),
     }
 }
 
 fn mismatch<T>(expected: &str, got: &Value) -> Result<T, FunctionError> {
-    let got = got
-        .go_type()
-        .map_or_else(|| "<nil>".to_owned(), |found| found.to_string());
     fail(format!(
-        "wrong type for value; expected {expected}; got {got}"
+        "wrong type for value; expected {expected}; got {}",
+        got.type_name()
     ))
 }

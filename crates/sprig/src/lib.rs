@@ -2,9 +2,21 @@
 
 mod arguments;
 mod crypto;
+mod defaults;
+mod dicts;
+mod encoding;
 mod environment;
 pub mod helm;
 mod json;
+mod lists;
+mod math;
+mod paths;
+mod reflection;
+pub mod semver;
+mod strings;
+mod text;
+mod time;
+mod unicode;
 
 pub use environment::{Clock, Environment, KeyGenerator, Network, Random, SystemSource};
 
@@ -16,6 +28,15 @@ use gotmpl::Functions;
 pub fn functions(environment: &Environment) -> Functions {
     let _ = environment;
     let mut functions = Functions::new();
+    strings::register(&mut functions);
+    lists::register(&mut functions);
+    dicts::register(&mut functions);
+    defaults::register(&mut functions);
+    math::register(&mut functions);
+    reflection::register(&mut functions);
+    semver::register(&mut functions);
+    encoding::register(&mut functions);
+    paths::register(&mut functions);
     helm::register(&mut functions);
     functions
 }

@@ -1,5 +1,6 @@
 //! Helm's own functions, and what the engine gives them.
 
+mod data;
 mod host;
 mod render;
 
@@ -13,5 +14,6 @@ pub const MESSAGE_START: &str = "HELM_ERR_START";
 pub const MESSAGE_END: &str = "HELM_ERR_END";
 
 pub(crate) fn register(functions: &mut gotmpl::Functions) {
+    data::register(functions);
     render::register(functions);
 }

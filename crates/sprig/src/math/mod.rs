@@ -1,0 +1,19 @@
+//! Numbers: conversion, whole and decimal arithmetic, rounding, sequences.
+
+mod convert;
+mod decimal;
+mod float;
+mod integer;
+mod sequence;
+
+use gotmpl::Functions;
+
+pub(crate) use convert::{parse_float, to_float64, to_int64};
+
+pub(crate) fn register(functions: &mut Functions) {
+    convert::register(functions);
+    decimal::register(functions);
+    float::register(functions);
+    integer::register(functions);
+    sequence::register(functions);
+}
