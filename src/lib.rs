@@ -2,4 +2,7 @@
 
 pub mod api;
 pub mod gitsync;
+pub mod lock;
+pub mod server;
 pub mod source;
+pub mod telemetry;

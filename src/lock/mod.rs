@@ -1,0 +1,8 @@
+//! Guards around a release: file locks keep two processes of one machine apart, the leader lease keeps
+//! two replicas apart.
+
+mod file;
+mod lease;
+
+pub use file::{LockError, ReleaseLock, ReleaseLocks};
+pub use lease::{LeaderLease, Leadership, LeaseError, LeaseSettings};

@@ -1,0 +1,10 @@
+//! Logs and metrics.
+
+mod actions;
+mod logs;
+mod metrics;
+mod process;
+
+pub use actions::{Action, ActionTimer};
+pub use logs::{LogFormat, LogHandle, init_logs};
+pub use metrics::{Metrics, MirrorMetrics, ReleaseInfo};
