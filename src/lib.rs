@@ -1,6 +1,7 @@
 //! A GitOps daemon that keeps Helm releases equal to what git says.
 
 pub mod api;
+pub mod cli;
 pub mod gitsync;
 pub mod lock;
 pub mod server;

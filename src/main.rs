@@ -1,2 +1,7 @@
 //! The helm-operator binary.
-fn main() {}
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    helm_operator::cli::run()
+}

@@ -30,11 +30,17 @@ pub use capabilities::{Capabilities, HelmVersion, KubeVersion, KubeVersionError}
 pub use chart::{Chart, ChartFile, Crd, Dependency, Lock, Maintainer, Metadata};
 pub use coalesce::TypeMismatch;
 pub use error::RenderError;
-pub use load::{Limits, LoadError, Loaded, load, load_archive, load_directory, load_files};
+pub use load::{
+    Limits, LoadError, Loaded, go_io_error, load, load_archive, load_directory, load_files,
+    path_matches,
+};
 pub use manifest::{
     INSTALL_ORDER, Manifest, ManifestError, UNINSTALL_ORDER, compare_kinds, sort_manifests,
     split_manifests,
 };
 pub use record::{Hook, HookEvent, HookExecution, HookPhase, Release, Status};
-pub use render::{RenderOptions, Rendered, coalesce_tables, coalesce_values, render};
+pub use render::{
+    RenderOptions, Rendered, coalesce_tables, coalesce_values, name_from_template, render,
+};
 pub use sprig::helm::Lookup;
+pub use sprig::{Environment, SystemSource};

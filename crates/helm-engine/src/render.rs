@@ -180,6 +180,28 @@ pub fn coalesce_tables(values: &Tree, under: &Tree) -> Tree {
     tree(&Value::Map(over))
 }
 
+/// The release name that a template of `--name-template` makes.
+///
+/// # Errors
+/// Go's text for a template that is malformed or fails.
+pub fn name_from_template(template: &str) -> Result<String, RenderError> {
+    let functions = sprig::functions(&Environment::default());
+    let mut set = TemplateSet::new("name-template");
+    set.parse("name-template", template, &functions)
+        .map_err(|error| RenderError::Parse(error.to_string()))?;
+    let printed = set
+        .execute(
+            "name-template",
+            &Value::Nil,
+            &functions,
+            &mut RenderHost::default(),
+            Options::default(),
+            &mut Budget::default(),
+        )
+        .map_err(|error| RenderError::Execute(error.to_string()))?;
+    Ok(String::from_utf8_lossy(&printed).into_owned())
+}
+
 /// A value as a tree; template values that came from trees are always some.
 fn tree(value: &Value) -> Tree {
     match value {

@@ -82,6 +82,17 @@ impl Chart {
         self.raw.iter().find(|file| file.name == name)
     }
 
+    /// The names of dependencies in `Chart.yaml` for which there is no chart under `charts/`.
+    #[must_use]
+    pub fn missing_dependencies(&self) -> Vec<&str> {
+        let wanted = self.metadata.dependencies.iter().flatten().flatten();
+        let is_missing = |name: &&str| self.dependencies.iter().all(|chart| chart.name() != *name);
+        wanted
+            .map(|dependency| dependency.name.as_str())
+            .filter(is_missing)
+            .collect()
+    }
+
     /// The manifests under `crds/` of this chart and then of its subcharts, with the path that
     /// Helm prints for them (`CHART/charts/SUB/crds/x.yaml`). Subcharts that conditions or tags
     /// switch off are left out by [`Rendered::crds`](crate::Rendered::crds), not here.

@@ -198,8 +198,15 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Loaded, LoadError> {
     }
 }
 
+/// Whether a path matches a pattern of Go's `filepath.Match`; `false` for a malformed pattern.
+#[must_use]
+pub fn path_matches(pattern: &str, path: &str) -> bool {
+    wildcard::matches(pattern, path).unwrap_or(false)
+}
+
 /// The text that Go has for an error of the operating system.
-fn go_io_error(error: &std::io::Error) -> String {
+#[must_use]
+pub fn go_io_error(error: &std::io::Error) -> String {
     use std::io::ErrorKind;
     match error.kind() {
         ErrorKind::NotFound => "no such file or directory".to_owned(),

@@ -1,0 +1,12 @@
+//! What verbs print besides their result.
+
+use std::io::Write;
+
+/// Says on standard error what the engine has to say, in the form of helm's log.
+pub(crate) fn warn(level: &str, texts: impl IntoIterator<Item = impl AsRef<str>>) {
+    let mut stderr = std::io::stderr().lock();
+    for text in texts {
+        // A warning that cannot be printed is no reason to fail.
+        let _ = writeln!(stderr, "level={level} msg={:?}", text.as_ref());
+    }
+}

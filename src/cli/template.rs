@@ -1,0 +1,403 @@
+//! `helm-operator template`: prints what a chart renders to, byte for byte as `helm template`.
+
+use std::collections::HashSet;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use helm_engine::{
+    Capabilities, Hook, HookEvent, KubeVersion, RenderError, RenderOptions, Rendered, render,
+    split_manifests,
+};
+
+use super::chart::{check_release_name, load_installable, locate};
+use super::output::warn;
+use super::values::ValuesFlags;
+
+/// Render a chart locally and print it, as `helm template` does.
+///
+/// Nothing is asked of a cluster: capabilities are those of `--kube-version` and `--api-versions`,
+/// and `lookup` finds nothing.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Arguments {
+    /// [NAME] CHART: a release name (default: release-name), and a directory or a packed chart
+    #[arg(value_name = "NAME CHART", num_args = 0..)]
+    pub(crate) positional: Vec<String>,
+
+    #[command(flatten)]
+    pub(crate) values: ValuesFlags,
+
+    #[command(flatten)]
+    release: ReleaseFlags,
+
+    #[command(flatten)]
+    output: OutputFlags,
+
+    #[command(flatten)]
+    unused: UnusedFlags,
+}
+
+#[derive(Args, Clone, Debug)]
+struct ReleaseFlags {
+    /// namespace scope for this request
+    #[arg(short, long, env = "HELM_NAMESPACE")]
+    namespace: Option<String>,
+
+    /// Kubernetes version used for Capabilities.KubeVersion
+    #[arg(long, value_name = "VERSION")]
+    kube_version: Option<String>,
+
+    /// Kubernetes api versions used for Capabilities.APIVersions (multiple can be specified)
+    #[arg(short, long, value_name = "VERSIONS", value_delimiter = ',')]
+    api_versions: Vec<String>,
+
+    /// set .Release.IsUpgrade instead of .Release.IsInstall
+    #[arg(long)]
+    is_upgrade: bool,
+
+    /// generate the name (and omit the NAME parameter)
+    #[arg(short, long)]
+    generate_name: bool,
+
+    /// specify template used to name the release
+    #[arg(long, value_name = "TEMPLATE")]
+    name_template: Option<String>,
+
+    /// do not check the values against the schemas of the charts
+    #[arg(long)]
+    skip_schema_validation: bool,
+
+    /// enable DNS lookups when rendering templates
+    #[arg(long)]
+    enable_dns: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+struct OutputFlags {
+    /// include CRDs in the templated output
+    #[arg(long)]
+    include_crds: bool,
+
+    /// skip tests from templated output
+    #[arg(long)]
+    skip_tests: bool,
+
+    /// leave hooks out of the output
+    #[arg(long)]
+    no_hooks: bool,
+
+    /// only show manifests rendered from the given templates
+    #[arg(short, long, value_name = "TEMPLATE")]
+    show_only: Vec<String>,
+
+    /// write the executed templates to files in this directory instead of stdout
+    #[arg(long, value_name = "DIR")]
+    output_dir: Option<String>,
+
+    /// use the release name in the output-dir path
+    #[arg(long)]
+    release_name: bool,
+
+    /// print what was rendered even if it is no YAML
+    #[arg(long, env = "HELM_DEBUG", value_parser = clap::builder::FalseyValueParser::new())]
+    debug: bool,
+
+    /// only `client` is possible here
+    #[arg(long, value_name = "client", num_args = 0..=1, default_missing_value = "client", require_equals = true)]
+    dry_run: Option<String>,
+}
+
+/// Flags of `helm template` that change nothing of what is printed.
+#[derive(Args, Clone, Debug)]
+struct UnusedFlags {
+    #[arg(long, hide = true)]
+    skip_crds: bool,
+    #[arg(long, hide = true)]
+    create_namespace: bool,
+    #[arg(long, hide = true)]
+    replace: bool,
+    #[arg(long, hide = true)]
+    hide_notes: bool,
+    #[arg(long, hide = true)]
+    render_subchart_notes: bool,
+    #[arg(long, hide = true)]
+    disable_openapi_validation: bool,
+    #[arg(long, hide = true)]
+    wait_for_jobs: bool,
+    #[arg(long, hide = true)]
+    take_ownership: bool,
+    #[arg(long, hide = true)]
+    devel: bool,
+    #[arg(long, hide = true, num_args = 0..=1, require_equals = true)]
+    wait: Option<Option<String>>,
+    #[arg(long, hide = true)]
+    timeout: Option<String>,
+    #[arg(long, hide = true)]
+    description: Option<String>,
+    #[arg(long, hide = true)]
+    version: Option<String>,
+    #[arg(long, hide = true)]
+    kube_context: Option<String>,
+    #[arg(long, hide = true)]
+    kubeconfig: Option<String>,
+    #[arg(long, hide = true)]
+    validate: bool,
+    #[arg(short, long, hide = true)]
+    labels: Vec<String>,
+}
+
+/// Renders and prints.
+pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    arguments.refuse_what_needs_a_cluster()?;
+    let capabilities = arguments.release.capabilities()?;
+    let (name, chart_name) = arguments.name_and_chart()?;
+    let path = locate(&chart_name)?;
+    let values = arguments.values.merge()?;
+    let chart = load_installable(&path)?;
+    check_release_name(&name)?;
+    let options = RenderOptions {
+        namespace: arguments.release.namespace(),
+        release_name: name,
+        capabilities,
+        is_install: !arguments.release.is_upgrade,
+        is_upgrade: arguments.release.is_upgrade,
+        include_crds: arguments.output.include_crds,
+        skip_schema: arguments.release.skip_schema_validation,
+        environment: arguments.release.environment(),
+        ..RenderOptions::default()
+    };
+    match render(&chart, &values, &options) {
+        Ok(rendered) => {
+            warn("INFO", &rendered.warnings);
+            arguments.output.print(&rendered, &options.release_name)
+        }
+        Err(error) => arguments.output.fail(error),
+    }
+}
+
+impl Arguments {
+    fn refuse_what_needs_a_cluster(&self) -> anyhow::Result<()> {
+        match self.output.dry_run.as_deref() {
+            None | Some("client") if !self.unused.validate => Ok(()),
+            None | Some("client" | "server") => bail!(
+                "--validate and --dry-run=server ask a cluster, which this command never does; \
+                 leave them out"
+            ),
+            Some(other) => bail!(
+                "invalid dry-run value ({other:?}). Must be \"none\", \"server\", or \"client\""
+            ),
+        }
+    }
+
+    /// The release name and the chart, as helm takes them from the command line.
+    fn name_and_chart(&self) -> anyhow::Result<(String, String)> {
+        let release = &self.release;
+        match self.positional.as_slice() {
+            [] => bail!("\"helm-operator template\" requires at least 1 argument"),
+            [chart] => {
+                let name = match &release.name_template {
+                    Some(template) => helm_engine::name_from_template(template)?,
+                    None => "release-name".to_owned(),
+                };
+                Ok((name, chart.clone()))
+            }
+            [_, _] if release.generate_name => {
+                bail!("cannot set --generate-name and also specify a name")
+            }
+            [_, _] if release.name_template.is_some() => {
+                bail!("cannot set --name-template and also specify a name")
+            }
+            [name, chart] => Ok((name.clone(), chart.clone())),
+            [_, _, rest @ ..] => bail!(
+                "expected at most two arguments, unexpected arguments: {}",
+                rest.join(", ")
+            ),
+        }
+    }
+}
+
+impl ReleaseFlags {
+    fn capabilities(&self) -> anyhow::Result<Capabilities> {
+        let mut capabilities = Capabilities::default();
+        if let Some(text) = self.kube_version.as_deref().filter(|text| !text.is_empty()) {
+            capabilities.kube_version = KubeVersion::parse(text)
+                .with_context(|| format!("invalid kube version '{text}'"))?;
+        }
+        capabilities
+            .api_versions
+            .extend_from_slice(&self.api_versions);
+        Ok(capabilities)
+    }
+
+    fn namespace(&self) -> String {
+        self.namespace
+            .clone()
+            .filter(|namespace| !namespace.is_empty())
+            .unwrap_or_else(|| "default".to_owned())
+    }
+
+    fn environment(&self) -> helm_engine::Environment {
+        let mut environment = helm_engine::Environment::default();
+        if self.enable_dns {
+            environment.network = Some(std::sync::Arc::new(helm_engine::SystemSource));
+        }
+        environment
+    }
+}
+
+impl OutputFlags {
+    fn print(&self, rendered: &Rendered, release_name: &str) -> anyhow::Result<()> {
+        if let Some(directory) = &self.output_dir {
+            return self.write_files(directory, rendered, release_name);
+        }
+        let mut text = format!("{}\n", rendered.manifest.trim());
+        for hook in self.hooks(rendered) {
+            push(&mut text, &hook.path, &hook.manifest);
+        }
+        if !self.show_only.is_empty() {
+            text = self.select(&text)?;
+        }
+        print(&text)
+    }
+
+    /// A failed render: its error, and with `--debug` what was rendered of it.
+    fn fail(&self, error: RenderError) -> anyhow::Result<()> {
+        let partial = match &error {
+            RenderError::Values(cause) => {
+                bail!("chart dependencies processing failed: {cause}")
+            }
+            RenderError::Schema(_) => bail!(error),
+            RenderError::Manifest { partial, .. } => partial.as_str(),
+            _ => "",
+        };
+        if !self.debug {
+            bail!("{error}\n\nUse --debug flag to render out invalid YAML");
+        }
+        print(&format!("{}\n", partial.trim()))?;
+        bail!(error)
+    }
+
+    fn hooks<'a>(&'a self, rendered: &'a Rendered) -> impl Iterator<Item = &'a Hook> {
+        let is_test = |hook: &&Hook| hook.events.contains(&HookEvent::Test);
+        rendered
+            .hooks
+            .iter()
+            .filter(move |hook| !self.no_hooks && !(self.skip_tests && is_test(hook)))
+    }
+
+    /// The documents whose source is one of those that were asked for, in the order of asking.
+    fn select(&self, text: &str) -> anyhow::Result<String> {
+        let documents: Vec<(&str, &str)> = split_manifests(text)
+            .filter_map(|document| Some((source(document)?, document)))
+            .collect();
+        let mut out = String::new();
+        for wanted in &self.show_only {
+            let mut found = false;
+            for (path, document) in &documents {
+                if helm_engine::path_matches(wanted, path) {
+                    out.push_str("---\n");
+                    out.push_str(document);
+                    out.push('\n');
+                    found = true;
+                }
+            }
+            if !found {
+                bail!("could not find template {wanted} in chart");
+            }
+        }
+        Ok(out)
+    }
+
+    /// One file for each template, below the directory; what was written is said on stdout.
+    fn write_files(
+        &self,
+        directory: &str,
+        rendered: &Rendered,
+        release_name: &str,
+    ) -> anyhow::Result<()> {
+        let mut written = HashSet::new();
+        let mut said = String::new();
+        if self.include_crds {
+            for crd in &rendered.crds {
+                let text = crd.data.to_text();
+                let append = !written.insert(crd.path.as_str());
+                write_file(directory, &crd.path, &text, append, &mut said)?;
+            }
+        }
+        let directory = if self.release_name {
+            format!("{directory}/{release_name}")
+        } else {
+            directory.to_owned()
+        };
+        for manifest in &rendered.manifests {
+            let append = !written.insert(manifest.path.as_str());
+            write_file(
+                &directory,
+                &manifest.path,
+                &manifest.content,
+                append,
+                &mut said,
+            )?;
+        }
+        for hook in self.hooks(rendered) {
+            // Helm appends to whatever file there is by now, from an earlier run too.
+            let append = Path::new(&directory).join(&hook.path).exists();
+            write_file(&directory, &hook.path, &hook.manifest, append, &mut said)?;
+        }
+        said.push('\n');
+        print(&said)
+    }
+}
+
+/// The path of a document's template without the chart's name, from its `# Source: ` line.
+fn source(document: &str) -> Option<&str> {
+    const MARK: &str = "# Source: ";
+    document.lines().find_map(|line| {
+        let (_, path) = line.split_once(MARK)?;
+        let (chart, rest) = path.split_once('/')?;
+        (!chart.is_empty() && !rest.is_empty()).then_some(rest)
+    })
+}
+
+fn push(out: &mut String, path: &str, content: &str) {
+    for part in ["---\n# Source: ", path, "\n", content, "\n"] {
+        out.push_str(part);
+    }
+}
+
+fn write_file(
+    directory: &str,
+    path: &str,
+    content: &str,
+    append: bool,
+    said: &mut String,
+) -> anyhow::Result<()> {
+    let name = format!("{directory}/{path}");
+    if let Some(parent) = Path::new(&name).parent() {
+        fs::create_dir_all(parent).with_context(|| format!("mkdir {}", parent.display()))?;
+    }
+    let mut text = String::with_capacity(content.len() + path.len() + 20);
+    push(&mut text, path, content);
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .append(append)
+        .truncate(!append)
+        .open(&name)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("open {name}"))?;
+    said.push_str("wrote ");
+    said.push_str(&name);
+    said.push('\n');
+    Ok(())
+}
+
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+        .context("cannot write to standard output")
+}
