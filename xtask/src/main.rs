@@ -1,2 +1,42 @@
-//! xtask
-fn main() {}
+//! Tasks of the project. `cargo xtask --help` lists them.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for the terminal"
+)]
+
+mod cargo;
+mod crd;
+mod test;
+mod tidy;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// Tasks of the project.
+#[derive(Parser)]
+enum Task {
+    /// Checks the habits that no compiler holds: import direction, sizes, names, licence.
+    Tidy,
+    /// Runs all tests and counts unit, golden and real-API-server tests apart.
+    Test(test::Arguments),
+    /// Writes crds/helmreleases.yaml from the Rust types.
+    Crd,
+}
+
+fn main() -> ExitCode {
+    let done = match Task::parse() {
+        Task::Tidy => tidy::run(),
+        Task::Test(arguments) => test::run(&arguments),
+        Task::Crd => crd::run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

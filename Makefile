@@ -1,0 +1,43 @@
+# Everything a developer types. `make help` lists it.
+#
+# Compiled code and the programs of the test cluster live in a cache outside of the clone, so that they survive a clean
+# clone: $HELM_OPERATOR_CACHE, or $XDG_CACHE_HOME/helm-operator, or ~/.cache/helm-operator.
+
+XDG_CACHE_HOME ?= $(HOME)/.cache
+HELM_OPERATOR_CACHE ?= $(XDG_CACHE_HOME)/helm-operator
+CARGO_TARGET_DIR ?= $(HELM_OPERATOR_CACHE)/target
+export HELM_OPERATOR_CACHE CARGO_TARGET_DIR
+
+# Built together with the whole workspace: the dependencies are compiled once, with one set of features.
+XTASK = cargo build --quiet --locked --workspace --bin xtask && $(CARGO_TARGET_DIR)/debug/xtask
+
+.PHONY: help
+help: ## Lists the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: prerequisites ## Builds the release binary, target/release/helm-operator
+	cargo build --release --locked --package helm-operator
+	@mkdir -p target/release && ln -sfn $(CARGO_TARGET_DIR)/release/helm-operator target/release/helm-operator
+
+.PHONY: check
+check: prerequisites ## Formatting, lints, habits
+	cargo fmt --all --check
+	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	@$(XTASK) tidy
+
+.PHONY: test
+test: check cluster ## Everything that CI runs
+	@$(XTASK) test
+
+.PHONY: cluster
+cluster: prerequisites ## Builds the programs of the test cluster; the first time takes about 15 minutes
+	@hack/controlplane/ensure.sh full >/dev/null
+
+.PHONY: crd
+crd: ## Writes crds/helmreleases.yaml from the Rust types
+	@$(XTASK) crd
+
+.PHONY: prerequisites
+prerequisites:
+	@hack/prerequisites.sh
