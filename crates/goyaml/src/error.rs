@@ -18,7 +18,6 @@ impl Error {
         }
     }
 
-    #[expect(dead_code, reason = "the reader comes next")]
     pub(crate) fn at(line: u32, text: impl Into<Box<str>>) -> Self {
         Self {
             text: text.into(),

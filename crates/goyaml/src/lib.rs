@@ -5,7 +5,7 @@
 //! a value is written as JSON, read as YAML, and written by go-yaml v2's emitter. The functions here
 //! go the direct way and give the same results, the same error texts included.
 //!
-//! ```no_run
+//! ```
 //! use goyaml::{Tree, read};
 //!
 //! let tree = read(b"on: yes\nport: 0o17\n").unwrap();
@@ -19,20 +19,47 @@
 //! );
 //! ```
 
+mod base64;
+mod emit;
 mod error;
+mod head;
+mod json;
 mod node;
+mod number;
 mod tree;
+mod utf8;
+mod values;
+mod visit;
+mod yaml;
 
 use std::collections::BTreeMap;
 
 use gotmpl::{List, Map, Str, Value};
 
+use emit::{Dialect, Stop};
+
 pub use error::Error;
+pub use head::Head;
 pub use node::Node;
 pub use tree::Tree;
 
 /// How deep a document or a value may be nested. Go allows 10,000 levels; nobody writes a hundred.
 pub const MAX_DEPTH: usize = 1_000;
+
+const MAP_TYPE: &str = "map[string]interface {}";
+const LIST_TYPE: &str = "[]interface {}";
+
+/// What JSON calls a value that was read.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Nil => "null",
+        Value::Bool(_) => "bool",
+        Value::String(_) => "string",
+        Value::List(_) => "array",
+        Value::Map(_) => "object",
+        _ => "number",
+    }
+}
 
 /// The first document of a text, as `yaml.Unmarshal` reads it into an `interface{}`.
 ///
@@ -42,8 +69,7 @@ pub const MAX_DEPTH: usize = 1_000;
 /// # Errors
 /// Go's text: `error converting YAML to JSON: yaml: line 2: …`.
 pub fn read(text: &[u8]) -> Result<Tree, Error> {
-    let _ = text;
-    Err(Error::new("yaml: not there yet"))
+    Ok(yaml::decode(text, false, true)?.unwrap_or_default())
 }
 
 /// As [`read`], but as `yaml.UnmarshalStrict`: a duplicate key is an error.
@@ -51,7 +77,7 @@ pub fn read(text: &[u8]) -> Result<Tree, Error> {
 /// # Errors
 /// As [`read`], and `yaml: unmarshal errors:\n  line 2: key "a" already set in map`.
 pub fn read_strict(text: &[u8]) -> Result<Tree, Error> {
-    read(text)
+    Ok(yaml::decode(text, true, true)?.unwrap_or_default())
 }
 
 /// The first document of a text, which must be a mapping or nothing, as `yaml.Unmarshal` reads it
@@ -61,7 +87,11 @@ pub fn read_strict(text: &[u8]) -> Result<Tree, Error> {
 /// As [`read`], and `error unmarshaling JSON: while decoding JSON: json: cannot unmarshal array into
 /// Go value of type map[string]interface {}`.
 pub fn read_map(text: &[u8]) -> Result<BTreeMap<Str, Tree>, Error> {
-    read(text).map(|_| BTreeMap::new())
+    match read(text)? {
+        Tree::Map(entries) => Ok(entries),
+        Tree::Null => Ok(BTreeMap::new()),
+        other => Err(Error::mismatch(other.kind(), MAP_TYPE)),
+    }
 }
 
 /// As [`read_map`], as a template value: what `fromYaml` returns.
@@ -69,7 +99,11 @@ pub fn read_map(text: &[u8]) -> Result<BTreeMap<Str, Tree>, Error> {
 /// # Errors
 /// As [`read_map`].
 pub fn read_map_value(text: &[u8]) -> Result<Map, Error> {
-    read(text).map(|_| Map::new())
+    match yaml::decode(text, false, true)?.unwrap_or(Value::Nil) {
+        Value::Map(map) => Ok(map),
+        Value::Nil => Ok(Map::new()),
+        other => Err(Error::mismatch(kind(&other), MAP_TYPE)),
+    }
 }
 
 /// The first document of a text, which must be a sequence or nothing, as a template value: what
@@ -78,7 +112,11 @@ pub fn read_map_value(text: &[u8]) -> Result<Map, Error> {
 /// # Errors
 /// As [`read`], and `… cannot unmarshal object into Go value of type []interface {}`.
 pub fn read_list_value(text: &[u8]) -> Result<List, Error> {
-    read(text).map(|_| List::new(Vec::new()))
+    match yaml::decode(text, false, true)?.unwrap_or(Value::Nil) {
+        Value::List(list) => Ok(list),
+        Value::Nil => Ok(List::new(Vec::new())),
+        other => Err(Error::mismatch(kind(&other), LIST_TYPE)),
+    }
 }
 
 /// The first document of a text with the types of its scalars, to read a struct from.
@@ -87,8 +125,7 @@ pub fn read_list_value(text: &[u8]) -> Result<List, Error> {
 /// As [`read`], but `.nan` and `.inf` are let through: they are an error only where the struct
 /// wants a number.
 pub fn read_node(text: &[u8]) -> Result<Node, Error> {
-    let _ = text;
-    Err(Error::new("yaml: not there yet"))
+    Ok(yaml::decode(text, false, false)?.unwrap_or(Node::Null))
 }
 
 /// As [`read_node`], but a duplicate key is an error.
@@ -96,7 +133,7 @@ pub fn read_node(text: &[u8]) -> Result<Node, Error> {
 /// # Errors
 /// As [`read_strict`].
 pub fn read_node_strict(text: &[u8]) -> Result<Node, Error> {
-    read_node(text)
+    Ok(yaml::decode(text, true, false)?.unwrap_or(Node::Null))
 }
 
 /// A values file as Helm 4 reads it: all documents of the text, deep-merged, later ones winning.
@@ -106,22 +143,7 @@ pub fn read_node_strict(text: &[u8]) -> Result<Node, Error> {
 /// `cannot unmarshal yaml document: …` with the error of [`read_map`]; lines count from the
 /// document's start, as Go's do.
 pub fn read_values(text: &[u8]) -> Result<BTreeMap<Str, Tree>, Error> {
-    read_map(text)
-}
-
-/// What Helm looks at in each rendered document.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Head {
-    /// `apiVersion`, or nothing.
-    pub api_version: Str,
-    /// `kind`, or nothing.
-    pub kind: Str,
-    /// `metadata.name`, or nothing.
-    pub name: Str,
-    /// `metadata.annotations`; numbers and booleans are strings by now.
-    pub annotations: Option<BTreeMap<Str, Str>>,
-    /// Whether there is a `metadata` that is not null.
-    pub has_metadata: bool,
+    values::read_values(text)
 }
 
 /// The head of a manifest: its first document is checked whole, and only the head is kept.
@@ -130,7 +152,7 @@ pub struct Head {
 /// As [`read`], and a mismatch such as `… json: cannot unmarshal array into Go struct field
 /// SimpleHead.kind of type string`.
 pub fn read_head(text: &[u8]) -> Result<Head, Error> {
-    read(text).map(|_| Head::default())
+    head::read_head(text)
 }
 
 /// A JSON text as `json.Unmarshal` reads it into an `interface{}`.
@@ -139,8 +161,7 @@ pub fn read_head(text: &[u8]) -> Result<Head, Error> {
 /// Go's text: `invalid character 'x' looking for beginning of value`,
 /// `unexpected end of JSON input`, …
 pub fn read_json(text: &[u8]) -> Result<Tree, Error> {
-    let _ = text;
-    Err(Error::new("json: not there yet"))
+    json::decode(text)
 }
 
 /// The JSON value that a text begins with, as a `json.Decoder` reads it, and how many bytes it
@@ -149,7 +170,7 @@ pub fn read_json(text: &[u8]) -> Result<Tree, Error> {
 /// # Errors
 /// As [`read_json`], but `EOF` for an empty text and `unexpected EOF` for a cut one.
 pub fn read_json_prefix(text: &[u8]) -> Result<(Tree, usize), Error> {
-    read_json(text).map(|tree| (tree, text.len()))
+    json::decode_prefix(text)
 }
 
 /// A JSON object as a template value: what `fromJson` returns; `null` is an empty map.
@@ -158,7 +179,11 @@ pub fn read_json_prefix(text: &[u8]) -> Result<(Tree, usize), Error> {
 /// As [`read_json`], and `json: cannot unmarshal array into Go value of type
 /// map[string]interface {}`.
 pub fn read_json_map_value(text: &[u8]) -> Result<Map, Error> {
-    read_json(text).map(|_| Map::new())
+    match read_json_value(text)? {
+        Value::Map(map) => Ok(map),
+        Value::Nil => Ok(Map::new()),
+        other => Err(Error::json_mismatch(kind(&other), MAP_TYPE)),
+    }
 }
 
 /// A JSON array as a template value: what `fromJsonArray` returns; `null` is an empty list.
@@ -166,7 +191,11 @@ pub fn read_json_map_value(text: &[u8]) -> Result<Map, Error> {
 /// # Errors
 /// As [`read_json`], and `json: cannot unmarshal object into Go value of type []interface {}`.
 pub fn read_json_list_value(text: &[u8]) -> Result<List, Error> {
-    read_json(text).map(|_| List::new(Vec::new()))
+    match read_json_value(text)? {
+        Value::List(list) => Ok(list),
+        Value::Nil => Ok(List::new(Vec::new())),
+        other => Err(Error::json_mismatch(kind(&other), LIST_TYPE)),
+    }
 }
 
 /// Any JSON value as a template value: what `mustFromJson` returns.
@@ -174,7 +203,7 @@ pub fn read_json_list_value(text: &[u8]) -> Result<List, Error> {
 /// # Errors
 /// As [`read_json`].
 pub fn read_json_value(text: &[u8]) -> Result<Value, Error> {
-    read_json(text).map(|tree| tree.to_value())
+    json::decode(text)
 }
 
 /// `json.Marshal`: compact, keys in byte order, `<`, `>` and `&` escaped.
@@ -183,8 +212,7 @@ pub fn read_json_value(text: &[u8]) -> Result<Value, Error> {
 /// `json: unsupported value: NaN`, and `json: unsupported value: encountered a cycle via …` for a
 /// value that contains itself or is nested deeper than [`MAX_DEPTH`].
 pub fn to_json(value: &Value) -> Result<Vec<u8>, Error> {
-    let _ = value;
-    Err(Error::new("json: not there yet"))
+    json::encode(value, json::Style::default())
 }
 
 /// As [`to_json`], of a document.
@@ -192,8 +220,7 @@ pub fn to_json(value: &Value) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// As [`to_json`].
 pub fn to_json_tree(tree: &Tree) -> Result<Vec<u8>, Error> {
-    let _ = tree;
-    Err(Error::new("json: not there yet"))
+    json::encode(tree, json::Style::default())
 }
 
 /// `json.MarshalIndent` with two spaces: what `toPrettyJson` returns.
@@ -201,7 +228,11 @@ pub fn to_json_tree(tree: &Tree) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// As [`to_json`].
 pub fn to_json_pretty(value: &Value) -> Result<Vec<u8>, Error> {
-    to_json(value)
+    let style = json::Style {
+        indented: true,
+        ..json::Style::default()
+    };
+    json::encode(value, style)
 }
 
 /// As [`to_json`], without the escapes for HTML: what `toRawJson` returns.
@@ -209,7 +240,11 @@ pub fn to_json_pretty(value: &Value) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// As [`to_json`].
 pub fn to_json_raw(value: &Value) -> Result<Vec<u8>, Error> {
-    to_json(value)
+    let style = json::Style {
+        raw: true,
+        ..json::Style::default()
+    };
+    json::encode(value, style)
 }
 
 /// `yaml.Marshal` of `sigs.k8s.io/yaml`: what `toYaml` returns, with the line break at the end that
@@ -219,8 +254,11 @@ pub fn to_json_raw(value: &Value) -> Result<Vec<u8>, Error> {
 /// `error marshaling into JSON: json: unsupported value: NaN`, or what YAML makes of the JSON:
 /// `yaml: control characters are not allowed`, …
 pub fn to_yaml(value: &Value) -> Result<Vec<u8>, Error> {
-    let _ = value;
-    Err(Error::new("yaml: not there yet"))
+    match emit::encode(value, Dialect::Json) {
+        Ok(text) => Ok(text),
+        Err(Stop::Error(error)) => Err(error),
+        Err(Stop::Trip) => trip(&to_json(value)?),
+    }
 }
 
 /// As [`to_yaml`], of a document.
@@ -228,8 +266,21 @@ pub fn to_yaml(value: &Value) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// As [`to_yaml`].
 pub fn to_yaml_tree(tree: &Tree) -> Result<Vec<u8>, Error> {
-    let _ = tree;
-    Err(Error::new("yaml: not there yet"))
+    match emit::encode(tree, Dialect::Json) {
+        Ok(text) => Ok(text),
+        Err(Stop::Error(error)) => Err(error),
+        Err(Stop::Trip) => trip(&to_json_tree(tree)?),
+    }
+}
+
+/// The YAML of a JSON text, which is read as YAML.
+fn trip(json: &[u8]) -> Result<Vec<u8>, Error> {
+    let node = yaml::decode_bare(json)?.unwrap_or(Node::Null);
+    match emit::encode(&node, Dialect::V2) {
+        Ok(text) => Ok(text),
+        Err(Stop::Error(error)) => Err(error),
+        Err(Stop::Trip) => Err(Error::new("yaml: document cannot be written")),
+    }
 }
 
 /// go-yaml v3's encoder with an indent of 2, on the value itself: what `toYamlPretty` returns, with
@@ -238,6 +289,9 @@ pub fn to_yaml_tree(tree: &Tree) -> Result<Vec<u8>, Error> {
 /// # Errors
 /// A value that contains itself, or is nested deeper than [`MAX_DEPTH`].
 pub fn to_yaml_pretty(value: &Value) -> Result<Vec<u8>, Error> {
-    let _ = value;
-    Err(Error::new("yaml: not there yet"))
+    match emit::encode(value, Dialect::V3) {
+        Ok(text) => Ok(text),
+        Err(Stop::Error(error)) => Err(error),
+        Err(Stop::Trip) => Err(Error::new("yaml: value cannot be written")),
+    }
 }

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use gotmpl::Str;
 
-use crate::Tree;
+use crate::number::push_float32;
+use crate::yaml::{Build, unsupported_number};
+use crate::{Error, Tree};
 
 /// A YAML document before the trip through JSON made every number a `float64`.
 ///
@@ -40,9 +42,27 @@ impl Node {
             Self::Bool(value) => Some(value.to_string().into()),
             Self::Int(value) => Some(value.to_string().into()),
             Self::Uint(value) => Some(value.to_string().into()),
-            Self::Float(value) => Some(value.to_string().into()),
+            Self::Float(value) => {
+                let mut text = Vec::new();
+                push_float32(&mut text, *value);
+                Some(text.into())
+            }
             Self::String(text) => Some(text.clone()),
             Self::Null | Self::List(_) | Self::Map(_) => None,
+        }
+    }
+
+    /// Whether JSON can have all numbers of this document.
+    ///
+    /// # Errors
+    /// `error converting YAML to JSON: json: unsupported value: NaN` for the first one that it
+    /// cannot have.
+    pub fn check_finite(&self) -> Result<(), Error> {
+        match self.non_finite() {
+            Some(number) => {
+                Err(unsupported_number(number).prefixed("error converting YAML to JSON"))
+            }
+            None => Ok(()),
         }
     }
 

@@ -1,0 +1,588 @@
+//! The decoder: from nodes to values.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use gotmpl::{List, Map, Str, Value};
+
+use super::compose::{Document, DocumentNode, NodeKind};
+use super::gosyntax::{GoValue, key_syntax};
+use super::parser::{Scalar, YAML_TAGS};
+use super::resolve::{Resolved, resolve, resolve_tagged};
+use super::source::Source;
+use crate::base64;
+use crate::number::push_float32;
+use crate::{Error, MAX_DEPTH, Node, Tree};
+
+/// Strings from this length on are shared by all uses of an alias.
+const SHARED_LENGTH: usize = 64;
+
+/// What a document can be built into.
+pub(crate) trait Build: Sized {
+    /// A key of a mapping.
+    type Key;
+
+    /// The key that a scalar is, or the scalar back if it cannot be one.
+    fn key(scalar: Node) -> Result<Self::Key, Node>;
+
+    fn scalar(scalar: Node) -> Self;
+
+    fn list(items: Vec<Self>) -> Self;
+
+    /// The entries may hold a key more than once; the last one counts.
+    fn map(entries: Vec<(Self::Key, Self)>) -> Self;
+
+    /// The first number, in the order of keys, that JSON cannot have.
+    fn non_finite(&self) -> Option<f64>;
+}
+
+/// Reads the first document of a text; `None` if there is none.
+///
+/// With `strict`, duplicate keys are errors; with `finite`, so are `.nan` and `.inf`. The error is
+/// that of `sigs.k8s.io/yaml`.
+pub(crate) fn decode<B: Build>(
+    text: &[u8],
+    strict: bool,
+    finite: bool,
+) -> Result<Option<B>, Error> {
+    const CONVERTING: &str = "error converting YAML to JSON";
+    let source = Source::new(text);
+    let Some(document) =
+        Document::compose(&source).map_err(|fault| Error::from(fault).prefixed(CONVERTING))?
+    else {
+        return Ok(None);
+    };
+    let mut decoder = Decoder::new(&document, strict);
+    let value = decoder
+        .document::<B>()
+        .map_err(|error| error.prefixed(CONVERTING))?;
+    if finite
+        && decoder.has_non_finite
+        && let Some(number) = value.non_finite()
+    {
+        return Err(unsupported_number(number).prefixed(CONVERTING));
+    }
+    if let Some(opening) = decoder.too_deep {
+        return Err(Error::new(format!(
+            "error unmarshaling JSON: while decoding JSON: invalid character '{opening}' \
+             exceeded max depth"
+        )));
+    }
+    Ok(Some(value))
+}
+
+/// As go-yaml reads a text that is JSON, without the errors' prefixes.
+pub(crate) fn decode_bare(text: &[u8]) -> Result<Option<Node>, Error> {
+    let source = Source::new(text);
+    match Document::compose(&source)? {
+        Some(document) => Decoder::new(&document, false).document().map(Some),
+        None => Ok(None),
+    }
+}
+
+/// `json: unsupported value: NaN`
+pub(crate) fn unsupported_number(number: f64) -> Error {
+    let text = match number {
+        f64::INFINITY => "+Inf",
+        f64::NEG_INFINITY => "-Inf",
+        _ => "NaN",
+    };
+    Error::new(format!("json: unsupported value: {text}"))
+}
+
+struct Decoder<'d> {
+    nodes: &'d [DocumentNode<'d>],
+    strict: bool,
+    /// How many nodes were decoded, in all and for aliases.
+    decoded: u64,
+    aliased: u64,
+    /// Aliases that are being decoded.
+    open_aliases: Vec<u32>,
+    depth: usize,
+    /// What opens the collection that is nested too deep.
+    too_deep: Option<char>,
+    /// Complaints about duplicate keys.
+    duplicates: Vec<String>,
+    /// The complaint about the first key that JSON cannot have.
+    bad_key: Option<String>,
+    has_non_finite: bool,
+    /// Long strings that aliases refer to.
+    shared: HashMap<u32, Str>,
+}
+
+/// A mapping that is being decoded.
+struct Entries<B: Build> {
+    entries: Vec<(B::Key, B)>,
+    /// The keys so far, if duplicates are errors.
+    seen: Option<HashSet<KeyId>>,
+}
+
+/// What makes keys equal in Go: the type counts.
+#[derive(PartialEq, Eq, Hash)]
+enum KeyId {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Uint(u64),
+    Float(u64),
+    String(Str),
+}
+
+impl<'d> Decoder<'d> {
+    fn new(document: &'d Document<'d>, strict: bool) -> Self {
+        Self {
+            nodes: &document.nodes,
+            strict,
+            decoded: 0,
+            aliased: 0,
+            open_aliases: Vec::new(),
+            depth: 0,
+            too_deep: None,
+            duplicates: Vec::new(),
+            bad_key: None,
+            has_non_finite: false,
+            shared: HashMap::new(),
+        }
+    }
+
+    fn document<B: Build>(&mut self) -> Result<B, Error> {
+        self.count()?;
+        let value = self.value(0)?;
+        if !self.duplicates.is_empty() {
+            return Err(Error::new(format!(
+                "yaml: unmarshal errors:\n  {}",
+                self.duplicates.join("\n  ")
+            )));
+        }
+        match self.bad_key.take() {
+            Some(complaint) => Err(Error::new(complaint)),
+            None => Ok(value),
+        }
+    }
+
+    fn node(&self, index: u32) -> Result<&'d DocumentNode<'d>, Error> {
+        self.nodes
+            .get(index as usize)
+            .ok_or_else(|| Error::new("yaml: node out of range"))
+    }
+
+    /// Counts a node, and stops aliases that blow the document up.
+    fn count(&mut self) -> Result<(), Error> {
+        self.decoded += 1;
+        if self.open_aliases.is_empty() {
+            return Ok(());
+        }
+        self.aliased += 1;
+        if self.aliased > 100 && self.decoded > 1000 && self.alias_ratio_exceeded() {
+            return Err(Error::new("yaml: document contains excessive aliasing"));
+        }
+        Ok(())
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "go-yaml counts so, too")]
+    fn alias_ratio_exceeded(&self) -> bool {
+        const LOW: u64 = 400_000;
+        const HIGH: u64 = 4_000_000;
+        let allowed = match self.decoded {
+            ..=LOW => 0.99,
+            HIGH.. => 0.10,
+            decoded => 0.99 - 0.89 * ((decoded - LOW) as f64 / (HIGH - LOW) as f64),
+        };
+        self.aliased as f64 / self.decoded as f64 > allowed
+    }
+
+    fn value<B: Build>(&mut self, index: u32) -> Result<B, Error> {
+        self.count()?;
+        self.uncounted(index)
+    }
+
+    /// As [`value`](Self::value), for a node that is counted already.
+    fn uncounted<B: Build>(&mut self, index: u32) -> Result<B, Error> {
+        let node = self.node(index)?;
+        match &node.kind {
+            NodeKind::Scalar(scalar) => Ok(B::scalar(self.scalar(index, scalar)?)),
+            NodeKind::Alias(name, target) => {
+                self.enter_alias(index, name)?;
+                let value = self.value(*target)?;
+                self.open_aliases.pop();
+                Ok(value)
+            }
+            NodeKind::Sequence => self.nested('[', |decoder| decoder.sequence(index, node.end)),
+            NodeKind::Mapping => self.nested('{', |decoder| {
+                let mut entries = Entries {
+                    entries: Vec::new(),
+                    seen: decoder.strict.then(HashSet::new),
+                };
+                decoder.mapping(index, node.end, &mut entries)?;
+                Ok(B::map(entries.entries))
+            }),
+        }
+    }
+
+    fn enter_alias(&mut self, index: u32, name: &[u8]) -> Result<(), Error> {
+        if self.open_aliases.contains(&index) {
+            let name = String::from_utf8_lossy(name);
+            return Err(Error::new(format!(
+                "yaml: anchor '{name}' value contains itself"
+            )));
+        }
+        self.open_aliases.push(index);
+        Ok(())
+    }
+
+    /// Decodes a collection, unless it is nested too deep.
+    fn nested<B: Build>(
+        &mut self,
+        opening: char,
+        decode: impl FnOnce(&mut Self) -> Result<B, Error>,
+    ) -> Result<B, Error> {
+        if self.depth >= MAX_DEPTH {
+            self.too_deep.get_or_insert(opening);
+            return Ok(B::scalar(Node::Null));
+        }
+        self.depth += 1;
+        let value = decode(self);
+        self.depth -= 1;
+        value
+    }
+
+    fn sequence<B: Build>(&mut self, index: u32, end: u32) -> Result<B, Error> {
+        let mut items = Vec::new();
+        let mut child = index + 1;
+        while child < end {
+            items.push(self.value(child)?);
+            child = self.node(child)?.end;
+        }
+        Ok(B::list(items))
+    }
+
+    fn mapping<B: Build>(
+        &mut self,
+        index: u32,
+        end: u32,
+        entries: &mut Entries<B>,
+    ) -> Result<(), Error> {
+        let mut key = index + 1;
+        while key < end {
+            let node = self.node(key)?;
+            let value = node.end;
+            if is_merge(node) {
+                self.merge(value, entries)?;
+            } else {
+                self.entry(key, value, entries)?;
+            }
+            key = self.node(value)?.end;
+        }
+        Ok(())
+    }
+
+    fn entry<B: Build>(
+        &mut self,
+        key: u32,
+        value_index: u32,
+        entries: &mut Entries<B>,
+    ) -> Result<(), Error> {
+        let key = self.key(key)?;
+        let value = self.value(value_index)?;
+        if let Some(seen) = &mut entries.seen
+            && !seen.insert(KeyId::of(&key))
+        {
+            let line = self.node(value_index)?.line + 1;
+            let key = GoValue::Scalar(key).to_syntax();
+            self.duplicates
+                .push(format!("line {line}: key {key} already set in map"));
+            return Ok(());
+        }
+        match B::key(key) {
+            Ok(key) => entries.entries.push((key, value)),
+            Err(key) => self.complain_of_key(&key, value_index),
+        }
+        Ok(())
+    }
+
+    /// The scalar that a key is.
+    fn key(&mut self, index: u32) -> Result<Node, Error> {
+        self.count()?;
+        match &self.node(index)?.kind {
+            NodeKind::Scalar(scalar) => self.scalar(index, scalar),
+            NodeKind::Alias(name, target) => {
+                self.enter_alias(index, name)?;
+                let key = self.key(*target)?;
+                self.open_aliases.pop();
+                Ok(key)
+            }
+            NodeKind::Sequence | NodeKind::Mapping => {
+                let key: GoValue = self.uncounted(index)?;
+                Err(Error::new(format!(
+                    "yaml: invalid map key: {}",
+                    key.to_syntax()
+                )))
+            }
+        }
+    }
+
+    fn complain_of_key(&mut self, key: &Node, value: u32) {
+        if self.bad_key.is_some() {
+            return;
+        }
+        let counts = (self.decoded, self.aliased);
+        let value = match self.uncounted::<GoValue>(value) {
+            Ok(value) => value.to_syntax(),
+            Err(error) => error.text().into(),
+        };
+        (self.decoded, self.aliased) = counts;
+        let (kind, key) = key_syntax(key);
+        self.bad_key = Some(format!(
+            "unsupported map key of type: {kind}, key: {key}, value: {value}"
+        ));
+    }
+
+    /// Puts the entries of a mapping, or of several, where a `<<` stands.
+    fn merge<B: Build>(&mut self, index: u32, entries: &mut Entries<B>) -> Result<(), Error> {
+        let node = self.node(index)?;
+        if !matches!(node.kind, NodeKind::Sequence) {
+            return self.merge_one(index, entries);
+        }
+        let mut items = Vec::new();
+        let mut child = index + 1;
+        while child < node.end {
+            items.push(child);
+            child = self.node(child)?.end;
+        }
+        // Backwards, as earlier mappings take precedence.
+        items
+            .into_iter()
+            .rev()
+            .try_for_each(|item| self.merge_one(item, entries))
+    }
+
+    fn merge_one<B: Build>(&mut self, index: u32, entries: &mut Entries<B>) -> Result<(), Error> {
+        let mut mapping = (index, self.node(index)?);
+        if let NodeKind::Alias(_, target) = mapping.1.kind {
+            mapping = (target, self.node(target)?);
+        }
+        if !matches!(mapping.1.kind, NodeKind::Mapping) {
+            return Err(Error::new(
+                "yaml: map merge requires map or sequence of maps as the value",
+            ));
+        }
+        self.count()?;
+        let alias = match &self.node(index)?.kind {
+            NodeKind::Alias(name, _) => {
+                self.enter_alias(index, name)?;
+                self.count()?;
+                true
+            }
+            _ => false,
+        };
+        if self.depth >= MAX_DEPTH {
+            self.too_deep.get_or_insert('{');
+            return Ok(());
+        }
+        self.depth += 1;
+        self.mapping(mapping.0, mapping.1.end, entries)?;
+        self.depth -= 1;
+        if alias {
+            self.open_aliases.pop();
+        }
+        Ok(())
+    }
+
+    fn scalar(&mut self, index: u32, scalar: &'d Scalar<'d>) -> Result<Node, Error> {
+        let value = &*scalar.value;
+        let resolved = match scalar.tag.as_deref() {
+            Some(tag) => match tag.strip_prefix(YAML_TAGS) {
+                Some(b"binary") => return self.binary(value),
+                Some(tag) => resolve_explicit(tag, value)?,
+                None => Resolved::String,
+            },
+            None if scalar.implicit => resolve(value),
+            None => Resolved::String,
+        };
+        Ok(match resolved {
+            Resolved::Null => Node::Null,
+            Resolved::Bool(value) => Node::Bool(value),
+            Resolved::Int(value) => Node::Int(value),
+            Resolved::Uint(value) => Node::Uint(value),
+            Resolved::Float(value) => {
+                self.has_non_finite |= !value.is_finite();
+                Node::Float(value)
+            }
+            // Timestamps stay as they were written.
+            Resolved::Timestamp | Resolved::String => Node::String(self.text(index, value)),
+        })
+    }
+
+    fn binary(&self, value: &[u8]) -> Result<Node, Error> {
+        match base64::decode(value) {
+            // JSON has no place for what is no UTF-8.
+            Some(bytes) => Ok(Node::String(crate::utf8::valid(&bytes).into_owned().into())),
+            None => Err(Error::new(
+                "yaml: !!binary value contains invalid base64 data",
+            )),
+        }
+    }
+
+    fn text(&mut self, index: u32, value: &[u8]) -> Str {
+        if self.open_aliases.is_empty() || value.len() < SHARED_LENGTH {
+            return value.into();
+        }
+        let text = self.shared.entry(index).or_insert_with(|| value.into());
+        text.clone()
+    }
+}
+
+/// The type of a scalar with one of YAML's own tags, which it must fit.
+fn resolve_explicit(tag: &[u8], value: &[u8]) -> Result<Resolved, Error> {
+    let resolved = match tag {
+        b"timestamp" => resolve(value),
+        b"bool" | b"int" | b"float" | b"null" => resolve_tagged(value),
+        _ => return Ok(Resolved::String),
+    };
+    if resolved.tag().as_bytes().strip_prefix(b"!!") == Some(tag) {
+        return Ok(resolved);
+    }
+    match resolved {
+        #[expect(clippy::cast_precision_loss, reason = "as Go's conversion does")]
+        Resolved::Int(number) if tag == b"float" => Ok(Resolved::Float(number as f64)),
+        _ => Err(Error::new(format!(
+            "yaml: cannot decode {} `{}` as a !!{}",
+            resolved.tag(),
+            String::from_utf8_lossy(value),
+            String::from_utf8_lossy(tag)
+        ))),
+    }
+}
+
+fn is_merge(node: &DocumentNode<'_>) -> bool {
+    let NodeKind::Scalar(scalar) = &node.kind else {
+        return false;
+    };
+    &*scalar.value == b"<<"
+        && (scalar.implicit
+            || scalar
+                .tag
+                .as_deref()
+                .and_then(|tag| tag.strip_prefix(YAML_TAGS))
+                == Some(b"merge"))
+}
+
+impl KeyId {
+    fn of(key: &Node) -> Self {
+        match key {
+            Node::Bool(value) => Self::Bool(*value),
+            Node::Int(value) => Self::Int(*value),
+            Node::Uint(value) => Self::Uint(*value),
+            Node::Float(value) => Self::Float(value.to_bits()),
+            Node::String(text) => Self::String(text.clone()),
+            Node::Null | Node::List(_) | Node::Map(_) => Self::Null,
+        }
+    }
+}
+
+/// The string that `sigs.k8s.io/yaml` makes of a key, or the key back if it makes none.
+fn key_string(key: Node) -> Result<Str, Node> {
+    match key {
+        Node::String(text) => Ok(text),
+        Node::Float(value) => {
+            let mut text = Vec::new();
+            match value {
+                _ if value.is_nan() => text.extend_from_slice(b".nan"),
+                _ => push_float32(&mut text, value),
+            }
+            Ok(match text.as_slice() {
+                b"+Inf" => ".inf".into(),
+                b"-Inf" => "-.inf".into(),
+                _ => text.into(),
+            })
+        }
+        Node::Bool(_) | Node::Int(_) => key.to_go_string().ok_or(key),
+        _ => Err(key),
+    }
+}
+
+impl Build for Tree {
+    type Key = Str;
+
+    fn key(scalar: Node) -> Result<Str, Node> {
+        key_string(scalar)
+    }
+
+    fn scalar(scalar: Node) -> Self {
+        scalar.into_tree()
+    }
+
+    fn list(items: Vec<Self>) -> Self {
+        Self::List(items)
+    }
+
+    fn map(entries: Vec<(Str, Self)>) -> Self {
+        Self::Map(BTreeMap::from_iter(entries))
+    }
+
+    fn non_finite(&self) -> Option<f64> {
+        match self {
+            Self::Float64(value) => (!value.is_finite()).then_some(*value),
+            Self::List(items) => items.iter().find_map(Self::non_finite),
+            Self::Map(entries) => entries.values().find_map(Self::non_finite),
+            _ => None,
+        }
+    }
+}
+
+impl Build for Node {
+    type Key = Str;
+
+    fn key(scalar: Node) -> Result<Str, Node> {
+        key_string(scalar)
+    }
+
+    fn scalar(scalar: Node) -> Self {
+        scalar
+    }
+
+    fn list(items: Vec<Self>) -> Self {
+        Self::List(items)
+    }
+
+    fn map(entries: Vec<(Str, Self)>) -> Self {
+        Self::Map(BTreeMap::from_iter(entries))
+    }
+
+    fn non_finite(&self) -> Option<f64> {
+        match self {
+            Self::Float(value) => (!value.is_finite()).then_some(*value),
+            Self::List(items) => items.iter().find_map(Self::non_finite),
+            Self::Map(entries) => entries.values().find_map(Self::non_finite),
+            _ => None,
+        }
+    }
+}
+
+impl Build for Value {
+    type Key = Str;
+
+    fn key(scalar: Node) -> Result<Str, Node> {
+        key_string(scalar)
+    }
+
+    fn scalar(scalar: Node) -> Self {
+        scalar.into_tree().to_value()
+    }
+
+    fn list(items: Vec<Self>) -> Self {
+        Self::List(List::new(items))
+    }
+
+    fn map(entries: Vec<(Str, Self)>) -> Self {
+        Self::Map(Map::from_entries(entries))
+    }
+
+    fn non_finite(&self) -> Option<f64> {
+        match self {
+            Self::Float64(value) => (!value.is_finite()).then_some(*value),
+            Self::List(list) => list.items().iter().find_map(Self::non_finite),
+            Self::Map(map) => map.entries().values().find_map(Self::non_finite),
+            _ => None,
+        }
+    }
+}
