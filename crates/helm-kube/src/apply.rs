@@ -200,8 +200,13 @@ impl Session {
         edit_map(&mut guarded.content, "metadata", |metadata| {
             metadata.insert("resourceVersion".to_owned(), NEVER.into());
         });
+        // With force there is one way only in which an existing object stands in the way.
+        let mode = ApplyMode {
+            force: true,
+            ..self.mode()
+        };
         for _ in 0..TRIES {
-            let call = calls::apply(&guarded, self.mode(), Accept::Metadata);
+            let call = calls::apply(&guarded, mode, Accept::Metadata);
             match self.port.try_call(call).await {
                 Ok(Reply::Object { body, .. }) => {
                     self.note(&resource.key, ChangeKind::Created);

@@ -59,7 +59,7 @@ impl Session {
             });
         }
         let mode = ApplyMode {
-            force: replace,
+            force: true,
             ..ApplyMode::default()
         };
         let call = calls::apply(&guarded, mode, Accept::Metadata);

@@ -1,0 +1,6 @@
+//! Releases on the real API server, alone and together with the stock helm.
+
+#![cfg(test)]
+
+mod actions;
+mod support;

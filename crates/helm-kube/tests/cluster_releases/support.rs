@@ -1,0 +1,227 @@
+//! A namespace on a control plane, and the short way through an action.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use helm_engine::record::StoredChart;
+use helm_engine::{Hook, HookEvent, Metadata};
+use helm_kube::{
+    ActionResult, Cluster, ClusterOptions, DIGEST, Deploy, Desired, Driver, History, NextAction,
+    Options, RecoverContext, RecoveryPlan, ReleaseKey, Resume, Rollback, Stored, Uninstall,
+    Uninstalled, history, install, records, recover, resume, rollback, uninstall, upgrade,
+};
+use jiff::Timestamp;
+use serde_json::Value;
+use testkit::{ControlPlane, ScratchDir};
+
+/// A namespace of its own, with a release called `web`.
+pub(crate) struct Site {
+    pub(crate) plane: &'static ControlPlane,
+    pub(crate) cluster: Cluster,
+    pub(crate) release: ReleaseKey,
+    pub(crate) options: Options,
+    charts: ScratchDir,
+}
+
+impl Site {
+    /// On the control plane without controllers.
+    pub(crate) fn new(prefix: &str) -> Self {
+        Self::on(ControlPlane::shared().unwrap(), prefix)
+    }
+
+    /// On the control plane with controllers, scheduler and a fake node.
+    pub(crate) fn full(prefix: &str) -> Self {
+        Self::on(ControlPlane::shared_full().unwrap(), prefix)
+    }
+
+    fn on(plane: &'static ControlPlane, prefix: &str) -> Self {
+        let namespace = plane.namespace(prefix).unwrap();
+        Self {
+            plane,
+            cluster: Cluster::new(plane.client().unwrap(), ClusterOptions::default()),
+            release: ReleaseKey::new("web", namespace),
+            options: Options {
+                timeout: Duration::from_secs(30),
+                ..Options::default()
+            },
+            charts: ScratchDir::new("charts").unwrap(),
+        }
+    }
+
+    pub(crate) fn namespace(&self) -> &str {
+        &self.release.namespace
+    }
+
+    pub(crate) async fn history(&self) -> History {
+        let read = history(self.release.clone(), Driver::Secret);
+        self.cluster.run(read).await.unwrap()
+    }
+
+    /// `1 superseded, 2 deployed`
+    pub(crate) async fn states(&self) -> String {
+        let history = self.history().await;
+        let states = history.revisions().iter();
+        let states = states.map(|found| format!("{} {}", found.revision, found.status));
+        states.collect::<Vec<_>>().join(", ")
+    }
+
+    pub(crate) async fn records(&self) -> Vec<Stored> {
+        let read = records(self.release.clone(), Driver::Secret);
+        self.cluster.run(read).await.unwrap()
+    }
+
+    pub(crate) fn plan(&self, history: &History, digest: Option<&str>) -> RecoveryPlan {
+        recover(
+            history,
+            &RecoverContext {
+                now: Timestamp::now(),
+                holder: &self.options.holder,
+                digest,
+                patience: self.options.patience,
+            },
+        )
+    }
+
+    /// What the operator does: read, decide, act.
+    pub(crate) async fn deploy(&self, desired: Desired) -> ActionResult {
+        let history = self.history().await;
+        let digest = desired.annotations.get(DIGEST).cloned();
+        let plan = self.plan(&history, digest.as_deref());
+        let release = self.release.clone();
+        let options = self.options.clone();
+        let next = plan.next;
+        if let NextAction::Resume { .. } = next {
+            let resumed = Resume {
+                release,
+                history,
+                plan,
+                options,
+            };
+            return self.cluster.run(resume(resumed)).await;
+        }
+        let deploy = Deploy {
+            release,
+            history,
+            plan,
+            desired,
+            options,
+        };
+        match next {
+            NextAction::Install { .. } => self.cluster.run(install(deploy)).await,
+            _ => self.cluster.run(upgrade(deploy)).await,
+        }
+    }
+
+    pub(crate) async fn rollback(&self, to: Option<i64>) -> ActionResult {
+        let history = self.history().await;
+        let plan = self.plan(&history, None);
+        let action = Rollback {
+            release: self.release.clone(),
+            history,
+            plan,
+            to,
+            description: None,
+            annotations: BTreeMap::new(),
+            options: self.options.clone(),
+        };
+        self.cluster.run(rollback(action)).await
+    }
+
+    pub(crate) async fn uninstall(
+        &self,
+        keep_history: bool,
+    ) -> Result<Uninstalled, helm_kube::ActionError> {
+        let history = self.history().await;
+        let plan = self.plan(&history, None);
+        let action = Uninstall {
+            release: self.release.clone(),
+            history,
+            plan,
+            keep_history,
+            description: None,
+            options: self.options.clone(),
+        };
+        self.cluster.run(uninstall(action)).await
+    }
+
+    /// Runs the stock helm in the namespace.
+    pub(crate) fn helm(&self, arguments: &[&str]) -> String {
+        self.try_helm(arguments).unwrap()
+    }
+
+    pub(crate) fn try_helm(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        testkit::run(
+            self.plane
+                .helm()?
+                .args(arguments)
+                .args(["--namespace", self.namespace()]),
+        )
+    }
+
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
+        let mut kubectl = self.plane.kubectl().unwrap();
+        testkit::run(
+            kubectl
+                .args(arguments)
+                .args(["--namespace", self.namespace()]),
+        )
+        .unwrap()
+    }
+
+    /// A live object; `None` if there is none.
+    pub(crate) fn live(&self, plural: &str, name: &str) -> Option<Value> {
+        let path = format!("/api/v1/namespaces/{}/{plural}/{name}", self.namespace());
+        self.plane.get(&path).ok()
+    }
+
+    /// A chart directory for the stock helm, with the given files under `templates/`.
+    pub(crate) fn chart(&self, version: &str, templates: &[(&str, &str)]) -> PathBuf {
+        let root = self.charts.path().join(version);
+        std::fs::create_dir_all(root.join("templates")).unwrap();
+        let head = format!("apiVersion: v2\nname: demo\nversion: {version}\nappVersion: \"1\"\n");
+        std::fs::write(root.join("Chart.yaml"), head).unwrap();
+        for (name, text) in templates {
+            std::fs::write(root.join("templates").join(name), text).unwrap();
+        }
+        root
+    }
+}
+
+/// A ConfigMap as a manifest document.
+pub(crate) fn config_map(name: &str, value: &str) -> String {
+    format!(
+        "---\n# Source: demo/templates/{name}.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\ndata:\n  key: {value}\n"
+    )
+}
+
+/// A rendered chart with that manifest.
+pub(crate) fn desired(version: &str, manifest: impl Into<String>) -> Desired {
+    Desired {
+        manifest: manifest.into(),
+        chart: StoredChart {
+            metadata: Metadata {
+                api_version: "v2".to_owned(),
+                name: "demo".to_owned(),
+                version: version.to_owned(),
+                app_version: "1".to_owned(),
+                ..Metadata::default()
+            },
+            ..StoredChart::default()
+        },
+        annotations: BTreeMap::from([(DIGEST.to_owned(), format!("digest-of-{version}"))]),
+        ..Desired::default()
+    }
+}
+
+/// A hook.
+pub(crate) fn hook(name: &str, kind: &str, events: &[HookEvent], manifest: String) -> Hook {
+    Hook {
+        name: name.to_owned(),
+        kind: kind.to_owned(),
+        path: format!("demo/templates/{name}.yaml"),
+        events: events.to_vec(),
+        manifest,
+        ..Hook::default()
+    }
+}
