@@ -1,9 +1,11 @@
-//! Parsed templates, kept from one render of a chart to the next.
+//! Parsed templates and schemas, kept from one render of a chart to the next.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use gotmpl::{Str, TemplateSet};
+
+use crate::schema::Schema;
 
 /// The templates of a chart, parsed for one choice of subcharts.
 ///
@@ -11,7 +13,10 @@ use gotmpl::{Str, TemplateSet};
 /// aliases rename them. So the key is the list of them, by name and by identity of their bytes, and
 /// the cache holds the choices that were rendered last.
 #[derive(Default)]
-pub(crate) struct CompiledCache(Mutex<Vec<Arc<Compiled>>>);
+pub(crate) struct CompiledCache {
+    templates: Mutex<Vec<Arc<Compiled>>>,
+    schema: OnceLock<Result<Arc<Schema>, String>>,
+}
 
 /// How many choices of subcharts are kept.
 const KEPT: usize = 4;
@@ -34,14 +39,28 @@ impl CompiledCache {
         }
         let set = compile(&sources)?;
         let compiled = Arc::new(Compiled { sources, set });
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self
+            .templates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         kept.truncate(KEPT - 1);
         kept.insert(0, Arc::clone(&compiled));
         Ok(compiled)
     }
 
+    /// The chart's schema, compiled now if it is not there.
+    pub(crate) fn schema(
+        &self,
+        compile: impl FnOnce() -> Result<Arc<Schema>, String>,
+    ) -> Result<Arc<Schema>, String> {
+        self.schema.get_or_init(compile).clone()
+    }
+
     fn find(&self, sources: &[(String, Str)]) -> Option<Arc<Compiled>> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self
+            .templates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         kept.iter()
             .find(|compiled| same_sources(&compiled.sources, sources))
             .cloned()

@@ -1,0 +1,976 @@
+//! Checking a value against a compiled schema.
+
+use std::cell::Cell;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+
+use gotmpl::{List, Map, Str, Value};
+
+use super::compile::{Additional, Dependency, Index, Part, Schema, Type};
+use super::decimal::Decimal;
+use super::document::Json;
+use super::message::{Kind, Violation, count, display, number, quote, quote_all};
+
+/// How many schemas may be applied to one value before the answer is given up: a guard against
+/// references that multiply.
+const MAX_STEPS: usize = 5_000_000;
+/// How deep schemas may be applied inside each other.
+const MAX_DEPTH: usize = 400;
+
+/// The violation that a value is guilty of.
+pub(super) fn validate(schema: &Schema, start: Index, value: &Value) -> Option<Violation> {
+    let steps = Cell::new(MAX_STEPS);
+    let scope = Scope {
+        part: start,
+        keyword: "",
+        value_id: 0,
+        depth: 0,
+        parent: None,
+    };
+    let checking = Checking {
+        schema,
+        steps: &steps,
+    };
+    checking.root(start, value, &scope)
+}
+
+#[derive(Clone, Copy)]
+struct Checking<'a> {
+    schema: &'a Schema,
+    steps: &'a Cell<usize>,
+}
+
+/// The schemas that are being applied, innermost first.
+struct Scope<'a> {
+    part: Index,
+    /// The keyword that led here, if it refers.
+    keyword: &'static str,
+    /// Equal for schemas that are applied to the same value.
+    value_id: usize,
+    depth: usize,
+    parent: Option<&'a Self>,
+}
+
+/// What no keyword has looked at yet.
+#[derive(Clone, Default)]
+struct Unevaluated {
+    properties: BTreeSet<Str>,
+    items: BTreeSet<usize>,
+}
+
+impl Unevaluated {
+    fn is_empty(&self) -> bool {
+        self.properties.is_empty() && self.items.is_empty()
+    }
+
+    fn keep_common(&mut self, other: &Self) {
+        self.properties
+            .retain(|name| other.properties.contains(name));
+        self.items.retain(|at| other.items.contains(at));
+    }
+}
+
+/// One schema applied to one value.
+struct Check<'a> {
+    context: Checking<'a>,
+    part: &'a Part,
+    value: &'a Value,
+    path: &'a mut Vec<String>,
+    scope: &'a Scope<'a>,
+    unevaluated: Unevaluated,
+    found: Vec<Violation>,
+    /// Only whether there is a violation counts.
+    quick: bool,
+}
+
+type Outcome = Result<Unevaluated, Violation>;
+
+impl<'a> Checking<'a> {
+    fn root(self, start: Index, value: &Value, scope: &Scope<'_>) -> Option<Violation> {
+        let violation = self
+            .apply(start, value, &mut Vec::new(), scope, false, false)
+            .err()?;
+        let causes = if violation.is_group() {
+            violation.causes
+        } else {
+            vec![violation]
+        };
+        let location = self.part(start)?.location.clone();
+        Some(Violation {
+            path: Vec::new(),
+            kind: Kind::Schema(location),
+            causes,
+        })
+    }
+
+    fn part(self, index: Index) -> Option<&'a Part> {
+        self.schema.parts.get(index)
+    }
+
+    fn apply(
+        self,
+        index: Index,
+        value: &Value,
+        path: &mut Vec<String>,
+        scope: &Scope<'_>,
+        caller_needs: bool,
+        quick: bool,
+    ) -> Outcome {
+        let Some(part) = self.part(index) else {
+            return Ok(Unevaluated::default());
+        };
+        let unevaluated = unevaluated(value, part, caller_needs);
+        let check = Check {
+            context: self,
+            part,
+            value,
+            path,
+            scope,
+            unevaluated,
+            found: Vec::new(),
+            quick,
+        };
+        check.run()
+    }
+}
+
+fn unevaluated(value: &Value, part: &Part, caller_needs: bool) -> Unevaluated {
+    let mut all = Unevaluated::default();
+    match value {
+        Value::Map(map)
+            if !part.all_properties_evaluated
+                && (caller_needs || part.object.unevaluated.is_some()) =>
+        {
+            all.properties = map.entries().keys().cloned().collect();
+        }
+        Value::List(list)
+            if !part.all_items_evaluated && (caller_needs || part.array.unevaluated.is_some()) =>
+        {
+            all.items = (part.items_evaluated..list.items().len()).collect();
+        }
+        _ => {}
+    }
+    all
+}
+
+impl Check<'_> {
+    fn run(mut self) -> Outcome {
+        match self.part.boolean {
+            Some(true) => return Ok(self.unevaluated),
+            Some(false) => return self.fail("false schema"),
+            None => {}
+        }
+        if let Some(text) = self.too_much() {
+            return Err(self.violation(Kind::Said(text)));
+        }
+        if let Some(earlier) = self.scope.cycle() {
+            return Err(self.cycle(earlier));
+        }
+        if let Some(text) = self.wrong_as_a_whole() {
+            return Err(self.violation(Kind::Said(text)));
+        }
+        if let Some(target) = self.part.reference {
+            let violation = self.reference(target, "$ref");
+            if self.part.draft < 2019 {
+                return violation.map_or(Ok(self.unevaluated), Err);
+            }
+            self.found.extend(violation);
+        }
+        self.by_type();
+        if self.found.is_empty() || !self.quick {
+            if self.part.draft >= 2019 {
+                self.references();
+            }
+            self.conditions();
+            if self.part.draft >= 2019 {
+                self.rest();
+            }
+        }
+        self.finish()
+    }
+
+    fn finish(mut self) -> Outcome {
+        match self.found.len() {
+            0 => Ok(self.unevaluated),
+            1 => self.found.pop().map_or(Ok(self.unevaluated), Err),
+            _ => {
+                let causes = std::mem::take(&mut self.found);
+                let mut violation = self.violation(Kind::Group);
+                violation.causes = causes;
+                Err(violation)
+            }
+        }
+    }
+
+    fn fail(&self, text: &str) -> Outcome {
+        Err(self.violation(Kind::Said(text.to_owned())))
+    }
+
+    fn violation(&self, kind: Kind) -> Violation {
+        let (path, kind) = if self.quick {
+            (
+                Vec::new(),
+                if kind == Kind::Group {
+                    kind
+                } else {
+                    Kind::Unsaid
+                },
+            )
+        } else {
+            (self.path.clone(), kind)
+        };
+        Violation {
+            path,
+            kind,
+            causes: Vec::new(),
+        }
+    }
+
+    /// Notes a violation; its text is made only if somebody will read it.
+    fn note(&mut self, text: impl FnOnce() -> String) {
+        let kind = if self.quick {
+            Kind::Unsaid
+        } else {
+            Kind::Said(text())
+        };
+        let violation = self.violation(kind);
+        self.found.push(violation);
+    }
+
+    fn note_with(&mut self, text: impl FnOnce() -> String, causes: Vec<Violation>) {
+        self.note(text);
+        if let Some(last) = self.found.last_mut() {
+            last.causes = causes;
+        }
+    }
+
+    fn too_much(&self) -> Option<String> {
+        let left = self.context.steps.get().checked_sub(1);
+        self.context.steps.set(left.unwrap_or(0));
+        if left.is_none() {
+            return Some("the schema takes too many steps to check".to_owned());
+        }
+        (self.scope.depth > MAX_DEPTH).then(|| "the schema nests too deeply".to_owned())
+    }
+
+    fn cycle(&self, earlier: &Scope<'_>) -> Violation {
+        let [here, there] = [self.scope, earlier].map(|scope| scope.keywords(self.context));
+        let url = crate::text::quote(&self.part.location);
+        self.violation(Kind::Said(format!(
+            "both {here} and {there} resolve to {url} causing reference cycle"
+        )))
+    }
+
+    /// Violations after which nothing else of this schema is looked at.
+    fn wrong_as_a_whole(&self) -> Option<String> {
+        let Some(kind) = type_of(self.value) else {
+            return Some("invalid jsonType".to_owned());
+        };
+        let part = self.part;
+        let fits = |wanted: &Type| {
+            *wanted == kind
+                || (*wanted == Type::Integer
+                    && Decimal::of(self.value).is_some_and(Decimal::is_integer))
+        };
+        if !part.types.is_empty() && !part.types.iter().any(fits) {
+            let wanted: Vec<&str> = part.types.iter().map(|wanted| wanted.name()).collect();
+            return Some(format!("got {}, want {}", kind.name(), wanted.join(" or ")));
+        }
+        if let Some(wanted) = &part.constant
+            && !equals_json(self.value, wanted)
+        {
+            return Some(match wanted {
+                Json::Array(_) | Json::Object(_) => "'const' failed".to_owned(),
+                wanted => format!("value must be {}", display(wanted)),
+            });
+        }
+        if let Some(wanted) = &part.enumeration
+            && !wanted.iter().any(|item| equals_json(self.value, item))
+        {
+            return Some(not_in(wanted));
+        }
+        if let (Some(format), Value::String(text)) = (&part.format, self.value) {
+            let text = text.to_text();
+            let error = format.check(&text).err()?;
+            return Some(format!(
+                "{} is not valid {}: {error}",
+                quote(&text),
+                format.name()
+            ));
+        }
+        None
+    }
+
+    fn by_type(&mut self) {
+        match self.value {
+            Value::Map(map) => self.object(map),
+            Value::List(list) => self.array(list),
+            Value::String(text) => self.string(&text.to_text()),
+            Value::Float64(_) | Value::Int64(_) | Value::Int(_) => self.number(),
+            _ => {}
+        }
+    }
+
+    fn object(&mut self, map: &Map) {
+        let rules = &self.part.object;
+        let size = map.len();
+        if let Some(min) = rules.min.filter(|min| size < *min) {
+            self.note(|| format!("minProperties: got {}, want {}", count(size), count(min)));
+        }
+        if let Some(max) = rules.max.filter(|max| size > *max) {
+            self.note(|| format!("maxProperties: got {}, want {}", count(size), count(max)));
+        }
+        let missing = missing(map, &rules.required);
+        match missing.as_slice() {
+            [] => {}
+            [one] => self.note(|| format!("missing property {}", quote(one))),
+            many => {
+                let many = quote_all(many.iter().copied());
+                self.note(|| format!("missing properties {many}"));
+            }
+        }
+        if self.quick && !self.found.is_empty() {
+            return;
+        }
+        self.dependencies(map);
+        self.properties(map);
+        if self.part.draft == 4 {
+            return;
+        }
+        if let Some(names) = rules.names {
+            self.property_names(names, map);
+        }
+        if self.part.draft >= 2019 {
+            self.dependent(map);
+        }
+    }
+
+    fn dependencies(&mut self, map: &Map) {
+        for (name, dependency) in &self.part.object.dependencies {
+            if !map.contains(name.as_bytes()) {
+                continue;
+            }
+            match dependency {
+                Dependency::Names(wanted) => self.requires(map, name, wanted),
+                Dependency::Schema(schema) => {
+                    let violation = self.same_value(*schema, "", false).err();
+                    self.found.extend(violation);
+                }
+            }
+        }
+    }
+
+    fn requires(&mut self, map: &Map, name: &str, wanted: &[String]) {
+        let missing = missing(map, wanted);
+        if !missing.is_empty() {
+            self.note(|| {
+                let missing = quote_all(missing.iter().copied());
+                format!("properties {missing} required, if {} exists", quote(name))
+            });
+        }
+    }
+
+    fn properties(&mut self, map: &Map) {
+        let rules = &self.part.object;
+        let mut refused = Vec::new();
+        for (name, value) in crate::coalesce::snapshot(map) {
+            if self.quick && !self.found.is_empty() {
+                return;
+            }
+            let text = name.to_text();
+            let mut evaluated = false;
+            if let Some(schema) = rules.properties.get(&*text) {
+                evaluated = true;
+                self.inner_value(*schema, &value, text.to_string());
+            }
+            for (pattern, schema) in &rules.patterns {
+                if pattern.is_match(&text) {
+                    evaluated = true;
+                    self.inner_value(*schema, &value, text.to_string());
+                }
+            }
+            match rules.additional {
+                Some(additional) if !evaluated => {
+                    evaluated = true;
+                    match additional {
+                        Additional::Allowed(true) => {}
+                        Additional::Allowed(false) => refused.push(text.to_string()),
+                        Additional::Schema(schema) => {
+                            self.inner_value(schema, &value, text.to_string());
+                        }
+                    }
+                }
+                _ => {}
+            }
+            if evaluated {
+                self.unevaluated.properties.remove(&name);
+            }
+        }
+        if !refused.is_empty() {
+            self.note(|| {
+                let refused = quote_all(refused.iter().map(String::as_str));
+                format!("additional properties {refused} not allowed")
+            });
+        }
+    }
+
+    fn property_names(&mut self, schema: Index, map: &Map) {
+        for (name, _) in crate::coalesce::snapshot(map) {
+            let scope = Scope {
+                part: schema,
+                keyword: "",
+                value_id: 0,
+                depth: self.scope.depth + 1,
+                parent: None,
+            };
+            let text = name.to_text().into_owned();
+            if let Some(violation) = self.context.root(schema, &Value::String(name), &scope) {
+                self.note_with(
+                    || format!("invalid propertyName {}", quote(&text)),
+                    violation.causes,
+                );
+            }
+        }
+    }
+
+    fn dependent(&mut self, map: &Map) {
+        let rules = &self.part.object;
+        for (name, schema) in &rules.dependent_schemas {
+            if map.contains(name.as_bytes()) {
+                let violation = self.same_value(*schema, "", false).err();
+                self.found.extend(violation);
+            }
+        }
+        for (name, wanted) in &rules.dependent_required {
+            if map.contains(name.as_bytes()) {
+                self.requires(map, name, wanted);
+            }
+        }
+    }
+
+    fn array(&mut self, list: &List) {
+        let rules = &self.part.array;
+        let items = list.items();
+        let size = items.len();
+        if let Some(min) = rules.min.filter(|min| size < *min) {
+            self.note(|| format!("minItems: got {}, want {}", count(size), count(min)));
+        }
+        if let Some(max) = rules.max.filter(|max| size > *max) {
+            self.note(|| format!("maxItems: got {}, want {}", count(size), count(max)));
+        }
+        if rules.unique
+            && let Some((first, second)) = duplicates(items)
+        {
+            self.note(|| {
+                let (first, second) = (count(first), count(second));
+                format!("items at {first} and {second} are equal")
+            });
+        }
+        for (at, (item, schema)) in items.iter().zip(&rules.prefix).enumerate() {
+            self.inner_value(*schema, item, at.to_string());
+        }
+        let evaluated = rules.prefix.len().min(size);
+        let rest = items.get(evaluated..).unwrap_or_default();
+        if let Some(schema) = rules.items {
+            self.inner_items(schema, rest, evaluated);
+        }
+        match rules.additional {
+            Some(Additional::Allowed(false)) if !rest.is_empty() => {
+                let rest = count(rest.len());
+                self.note(|| format!("last {rest} additionalItem(s) not allowed"));
+            }
+            Some(Additional::Schema(schema)) => self.inner_items(schema, rest, evaluated),
+            _ => {}
+        }
+        if let Some(schema) = rules.contains {
+            self.contains(schema, items);
+        }
+    }
+
+    fn inner_items(&mut self, schema: Index, items: &[Value], start: usize) {
+        for (at, item) in items.iter().enumerate() {
+            self.inner_value(schema, item, (start + at).to_string());
+        }
+    }
+
+    fn contains(&mut self, schema: Index, items: &[Value]) {
+        let rules = &self.part.array;
+        let mut causes = Vec::new();
+        let mut matched = Vec::new();
+        for (at, item) in items.iter().enumerate() {
+            match self.other_value(schema, item, at.to_string()) {
+                Err(violation) => causes.push(violation),
+                Ok(_) => {
+                    matched.push(at);
+                    if self.part.draft >= 2020 {
+                        self.unevaluated.items.remove(&at);
+                    }
+                }
+            }
+        }
+        let places = || {
+            let places: Vec<String> = matched.iter().map(usize::to_string).collect();
+            places.join(" ")
+        };
+        let found = matched.len();
+        match rules.min_contains {
+            Some(min) if found < min => {
+                let text = || match found {
+                    0 => format!(
+                        "min {} items required to match contains schema, but none matched",
+                        count(min)
+                    ),
+                    _ => format!(
+                        "min {} items required to match contains schema, \
+                         but matched {} items at {}",
+                        count(min),
+                        count(found),
+                        places()
+                    ),
+                };
+                self.note_with(text, causes);
+            }
+            None if found == 0 => {
+                self.note_with(|| "no items match contains schema".to_owned(), causes);
+            }
+            _ => {}
+        }
+        if let Some(max) = rules.max_contains.filter(|max| found > *max) {
+            self.note(|| {
+                format!(
+                    "max {} items required to match contains schema, but matched {} items at {}",
+                    count(max),
+                    count(found),
+                    places()
+                )
+            });
+        }
+    }
+
+    fn string(&mut self, text: &str) {
+        let rules = &self.part.string;
+        if rules.min.is_some() || rules.max.is_some() {
+            let size = text.chars().count();
+            if let Some(min) = rules.min.filter(|min| size < *min) {
+                self.note(|| format!("minLength: got {}, want {}", count(size), count(min)));
+            }
+            if let Some(max) = rules.max.filter(|max| size > *max) {
+                self.note(|| format!("maxLength: got {}, want {}", count(size), count(max)));
+            }
+        }
+        if let Some((pattern, regex)) = &rules.pattern
+            && !regex.is_match(text)
+        {
+            self.note(|| format!("{} does not match pattern {}", quote(text), quote(pattern)));
+        }
+    }
+
+    fn number(&mut self) {
+        let Some(value) = Decimal::of(self.value) else {
+            return;
+        };
+        let rules = &self.part.number;
+        let bounds = [
+            ("minimum", rules.minimum, &[Ordering::Less][..]),
+            ("maximum", rules.maximum, &[Ordering::Greater]),
+            (
+                "exclusiveMinimum",
+                rules.exclusive_minimum,
+                &[Ordering::Less, Ordering::Equal],
+            ),
+            (
+                "exclusiveMaximum",
+                rules.exclusive_maximum,
+                &[Ordering::Greater, Ordering::Equal],
+            ),
+        ];
+        for (name, bound, refused) in bounds {
+            if let Some(bound) = bound.filter(|bound| refused.contains(&value.compare(*bound))) {
+                self.note(|| got_want(name, value, bound));
+            }
+        }
+        if let Some(unit) = rules
+            .multiple_of
+            .filter(|unit| !value.is_multiple_of(*unit))
+        {
+            self.note(|| got_want("multipleOf", value, unit));
+        }
+    }
+
+    fn references(&mut self) {
+        if let Some(target) = self.part.recursive_ref {
+            let is_recursive = self
+                .context
+                .part(target)
+                .is_some_and(|part| part.recursive_anchor);
+            let target = if is_recursive {
+                self.scope.recursive_anchor(self.context, target)
+            } else {
+                target
+            };
+            let violation = self.reference(target, "$recursiveRef");
+            self.found.extend(violation);
+        }
+        if let Some((target, anchor)) = &self.part.dynamic_ref {
+            let part = self.context.part(*target);
+            let is_dynamic =
+                !anchor.is_empty() && part.is_some_and(|part| part.dynamic_anchor == *anchor);
+            let target = if is_dynamic {
+                self.scope.dynamic_anchor(self.context, anchor, *target)
+            } else {
+                *target
+            };
+            let violation = self.reference(target, "$dynamicRef");
+            self.found.extend(violation);
+        }
+    }
+
+    fn conditions(&mut self) {
+        let part = self.part;
+        if let Some(not) = part.not
+            && self.same_value(not, "", true).is_ok()
+        {
+            self.note(|| "'not' failed".to_owned());
+        }
+        self.all_of();
+        self.any_of();
+        self.one_of();
+        if let Some(condition) = part.condition {
+            let branch = if self.same_value(condition, "", true).is_ok() {
+                part.then
+            } else {
+                part.otherwise
+            };
+            let violation = branch.and_then(|branch| self.same_value(branch, "", false).err());
+            self.found.extend(violation);
+        }
+    }
+
+    fn all_of(&mut self) {
+        let mut causes = Vec::new();
+        for schema in &self.part.all_of {
+            if let Err(violation) = self.same_value(*schema, "", false) {
+                causes.push(violation);
+                if self.quick {
+                    break;
+                }
+            }
+        }
+        if !causes.is_empty() {
+            self.note_with(|| "'allOf' failed".to_owned(), causes);
+        }
+    }
+
+    fn any_of(&mut self) {
+        let mut causes = Vec::new();
+        let mut matched = self.part.any_of.is_empty();
+        for schema in &self.part.any_of {
+            match self.same_value(*schema, "", false) {
+                Err(violation) => causes.push(violation),
+                Ok(()) => {
+                    matched = true;
+                    // Whoever asks for what is left needs all of them.
+                    if self.unevaluated.is_empty() {
+                        break;
+                    }
+                }
+            }
+        }
+        if !matched {
+            self.note_with(|| "'anyOf' failed".to_owned(), causes);
+        }
+    }
+
+    fn one_of(&mut self) {
+        let mut causes = Vec::new();
+        let mut matched = None;
+        for (at, schema) in self.part.one_of.iter().enumerate() {
+            match (self.same_value(*schema, "", matched.is_some()), matched) {
+                (Err(violation), None) => causes.push(violation),
+                (Err(_), Some(_)) => {}
+                (Ok(()), None) => matched = Some(at),
+                (Ok(()), Some(first)) => {
+                    self.note(|| {
+                        let (first, second) = (count(first), count(at));
+                        format!("'oneOf' failed, subschemas {first}, {second} matched")
+                    });
+                    break;
+                }
+            }
+        }
+        if matched.is_none() && !self.part.one_of.is_empty() {
+            self.note_with(|| "'oneOf' failed, none matched".to_owned(), causes);
+        }
+    }
+
+    /// What nothing has looked at.
+    fn rest(&mut self) {
+        if let (Some(schema), Value::Map(map)) = (self.part.object.unevaluated, self.value) {
+            for name in std::mem::take(&mut self.unevaluated.properties) {
+                if let Some(value) = map.get(&name) {
+                    self.inner_value(schema, &value, name.to_text().into_owned());
+                }
+            }
+        }
+        if let (Some(schema), Value::List(list)) = (self.part.array.unevaluated, self.value) {
+            for at in std::mem::take(&mut self.unevaluated.items) {
+                if let Some(item) = list.items().get(at) {
+                    self.inner_value(schema, item, at.to_string());
+                }
+            }
+        }
+    }
+
+    /// Applies another schema to the same value.
+    fn same_value(
+        &mut self,
+        schema: Index,
+        keyword: &'static str,
+        quick: bool,
+    ) -> Result<(), Violation> {
+        let scope = Scope {
+            part: schema,
+            keyword,
+            value_id: self.scope.value_id,
+            depth: self.scope.depth + 1,
+            parent: Some(self.scope),
+        };
+        let needs = !self.unevaluated.is_empty();
+        let quick = self.quick || quick;
+        let left = self
+            .context
+            .apply(schema, self.value, self.path, &scope, needs, quick)?;
+        self.unevaluated.keep_common(&left);
+        Ok(())
+    }
+
+    /// Applies a schema to a value inside this one.
+    fn other_value(&mut self, schema: Index, value: &Value, part: String) -> Outcome {
+        let scope = Scope {
+            part: schema,
+            keyword: "",
+            value_id: self.scope.value_id + 1,
+            depth: self.scope.depth + 1,
+            parent: Some(self.scope),
+        };
+        self.path.push(part);
+        let outcome = self
+            .context
+            .apply(schema, value, self.path, &scope, false, self.quick);
+        self.path.pop();
+        outcome
+    }
+
+    fn inner_value(&mut self, schema: Index, value: &Value, part: String) {
+        let violation = self.other_value(schema, value, part).err();
+        self.found.extend(violation);
+    }
+
+    fn reference(&mut self, target: Index, keyword: &'static str) -> Option<Violation> {
+        let cause = self.same_value(target, keyword, false).err()?;
+        let mut violation = self.violation(Kind::Reference);
+        violation.causes = if cause.is_group() {
+            cause.causes
+        } else {
+            vec![cause]
+        };
+        Some(violation)
+    }
+}
+
+impl Scope<'_> {
+    fn chain(&self) -> impl Iterator<Item = &Self> {
+        std::iter::successors(Some(self), |scope| scope.parent)
+    }
+
+    /// The schema that is being applied to this very value already.
+    fn cycle(&self) -> Option<&Self> {
+        self.chain()
+            .skip(1)
+            .take_while(|scope| scope.value_id == self.value_id)
+            .find(|scope| scope.part == self.part)
+    }
+
+    /// The outermost resource that is a recursive anchor.
+    fn recursive_anchor(&self, context: Checking<'_>, fallback: Index) -> Index {
+        let is_anchor = |scope: &&Self| {
+            let resource = context.part(scope.part).map(|part| part.resource);
+            resource
+                .and_then(|resource| context.part(resource))
+                .is_some_and(|part| part.recursive_anchor)
+        };
+        self.chain()
+            .filter(is_anchor)
+            .last()
+            .map_or(fallback, |scope| scope.part)
+    }
+
+    /// What the outermost resource with this anchor calls by it.
+    fn dynamic_anchor(&self, context: Checking<'_>, name: &str, fallback: Index) -> Index {
+        self.chain()
+            .filter_map(|scope| {
+                let resource = context.part(scope.part)?.resource;
+                context.part(resource)?.dynamic_anchors.get(name).copied()
+            })
+            .last()
+            .unwrap_or(fallback)
+    }
+
+    /// The keywords that led here from the start.
+    fn keywords(&self, context: Checking<'_>) -> String {
+        let mut steps = Vec::new();
+        for scope in self.chain() {
+            let Some(parent) = scope.parent else {
+                break;
+            };
+            let location = |index| {
+                context
+                    .part(index)
+                    .map_or("", |part| part.location.as_str())
+            };
+            steps.push(if scope.keyword.is_empty() {
+                let parent = location(parent.part).len();
+                location(scope.part)
+                    .get(parent..)
+                    .unwrap_or_default()
+                    .to_owned()
+            } else {
+                format!("/{}", scope.keyword)
+            });
+        }
+        steps.reverse();
+        steps.concat()
+    }
+}
+
+fn type_of(value: &Value) -> Option<Type> {
+    Some(match value {
+        Value::Nil => Type::Null,
+        Value::Bool(_) => Type::Boolean,
+        Value::Float64(number) if !number.is_finite() => return None,
+        Value::Float64(_) | Value::Int64(_) | Value::Int(_) => Type::Number,
+        Value::String(_) => Type::String,
+        Value::List(_) => Type::Array,
+        Value::Map(_) => Type::Object,
+        _ => return None,
+    })
+}
+
+fn not_in(wanted: &[Json]) -> String {
+    let is_nested = |item: &Json| matches!(item, Json::Array(_) | Json::Object(_));
+    if wanted.iter().any(is_nested) {
+        return "'enum' failed".to_owned();
+    }
+    let shown: Vec<String> = wanted.iter().map(display).collect();
+    match shown.as_slice() {
+        [one] => format!("value must be {one}"),
+        many => format!("value must be one of {}", many.join(", ")),
+    }
+}
+
+fn got_want(name: &str, got: Decimal, want: Decimal) -> String {
+    let [got, want] = [got, want].map(|value| number(value.to_f64()));
+    format!("{name}: got {got}, want {want}")
+}
+
+fn missing<'a>(map: &Map, wanted: &'a [String]) -> Vec<&'a str> {
+    wanted
+        .iter()
+        .map(String::as_str)
+        .filter(|name| !map.contains(name.as_bytes()))
+        .collect()
+}
+
+/// The first item that equals an earlier one, with that one.
+fn duplicates(items: &[Value]) -> Option<(usize, usize)> {
+    if items.len() <= 20 {
+        return (1..items.len()).find_map(|second| {
+            let value = items.get(second)?;
+            let first = items
+                .iter()
+                .take(second)
+                .position(|item| equals(item, value))?;
+            Some((first, second))
+        });
+    }
+    let mut seen = std::collections::HashMap::new();
+    items
+        .iter()
+        .enumerate()
+        .find_map(|(second, value)| seen.insert(key(value), second).map(|first| (first, second)))
+}
+
+/// A text that is equal for equal values.
+fn key(value: &Value) -> String {
+    match value {
+        Value::List(list) => {
+            let items: Vec<String> = list.items().iter().map(key).collect();
+            format!("[{}]", items.join(","))
+        }
+        Value::Map(map) => {
+            let entries = map.entries();
+            let entries = entries
+                .iter()
+                .map(|(name, value)| format!("{name:?}:{}", key(value)));
+            format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
+        }
+        Value::Int64(number) | Value::Int(number) => format!("{number}"),
+        Value::Float64(number) => format!("{number}"),
+        other => format!("{other:?}"),
+    }
+}
+
+fn equals(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Nil, Value::Nil) => true,
+        (Value::Bool(left), Value::Bool(right)) => left == right,
+        (Value::String(left), Value::String(right)) => left == right,
+        (Value::List(left), Value::List(right)) => {
+            let (left, right) = (left.items(), right.items());
+            left.len() == right.len()
+                && left
+                    .iter()
+                    .zip(right)
+                    .all(|(left, right)| equals(left, right))
+        }
+        (Value::Map(left), Value::Map(right)) => {
+            let (left, right) = (left.entries(), right.entries());
+            left.len() == right.len()
+                && left
+                    .iter()
+                    .all(|(name, value)| right.get(name).is_some_and(|other| equals(value, other)))
+        }
+        _ => match (Decimal::of(left), Decimal::of(right)) {
+            (Some(left), Some(right)) => left.compare(right) == Ordering::Equal,
+            _ => false,
+        },
+    }
+}
+
+fn equals_json(value: &Value, wanted: &Json) -> bool {
+    match (value, wanted) {
+        (Value::Nil, Json::Null) => true,
+        (Value::Bool(value), Json::Bool(wanted)) => value == wanted,
+        (Value::String(value), Json::String(wanted)) => value.as_bytes() == wanted.as_bytes(),
+        (Value::List(list), Json::Array(wanted)) => {
+            let items = list.items();
+            items.len() == wanted.len()
+                && items
+                    .iter()
+                    .zip(wanted)
+                    .all(|(item, wanted)| equals_json(item, wanted))
+        }
+        (Value::Map(map), Json::Object(wanted)) => {
+            let entries = map.entries();
+            entries.len() == wanted.len()
+                && wanted.iter().all(|(name, wanted)| {
+                    entries
+                        .get(name.as_bytes())
+                        .is_some_and(|value| equals_json(value, wanted))
+                })
+        }
+        (value, Json::Number(text)) => Decimal::of(value)
+            .is_some_and(|value| value.compare(Decimal::parse(text)) == Ordering::Equal),
+        _ => false,
+    }
+}
