@@ -3,4 +3,5 @@
 #![cfg(test)]
 
 mod actions;
+mod full;
 mod support;
