@@ -15,7 +15,7 @@ use clap::{Parser, Subcommand};
 
 /// Keeps Helm releases in a Kubernetes cluster equal to what git says.
 #[derive(Debug, Parser)]
-#[command(name = "helm-operator", version, propagate_version = true)]
+#[command(name = "helm-operator", version)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
