@@ -25,6 +25,10 @@ pub enum Reason {
     TooLarge,
     /// The source is written in a way that can never work, or is not allowed here.
     InvalidSource,
+    /// The repository has no chart of that name.
+    ChartNotFound,
+    /// The chart has no version that satisfies what is asked for.
+    VersionNotFound,
     /// The server breaks the protocol, or what it sent does not match its checksums.
     InvalidData,
     /// A file of the chart is a Git LFS pointer and not the file itself.
@@ -50,6 +54,8 @@ impl Reason {
             Self::RepositoryNotFound => "RepositoryNotFound",
             Self::TooLarge => "TooLarge",
             Self::InvalidSource => "InvalidSource",
+            Self::ChartNotFound => "ChartNotFound",
+            Self::VersionNotFound => "VersionNotFound",
             Self::InvalidData => "InvalidData",
             Self::LfsPointer => "LfsPointer",
             Self::SignatureInvalid => "SignatureInvalid",

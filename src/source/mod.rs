@@ -1,8 +1,25 @@
 //! `SourceRef` → [`ChartArtifact`]: where the chart of a release comes from, whatever the kind of place.
 
+mod access;
+mod cache;
+mod charts;
+mod http;
+mod imported;
+mod index;
+mod oci;
+mod repository;
+
+use std::sync::Arc;
+
+pub use access::Access;
+pub use charts::{ChartPlace, Charts};
+pub use imported::{ImportedRepository, import};
+pub use oci::Reference;
+pub use repository::{Listed, RepositoryOptions};
+
 pub use crate::gitsync::{
-    ChartArtifact, ChartFile, ChartName, GitSource, Reason, ReleaseKey, RepositoryUrl, SecretRef,
-    SourceError, UrlError,
+    ChartArtifact, ChartFile, ChartName, GitSource, Reason, ReleaseKey, RepositoryUrl, SecretData,
+    SecretError, SecretReader, SecretRef, SourceError, UrlError,
 };
 
 use crate::gitsync::Mirrors;
@@ -46,13 +63,24 @@ pub struct OciSource {
 #[derive(Debug, Clone)]
 pub struct Sources {
     mirrors: Mirrors,
+    charts: Option<Arc<Charts>>,
 }
 
 impl Sources {
-    /// Sources over the mirrors of this daemon.
+    /// Sources over the mirrors of this daemon; of git only, until charts are added.
     #[must_use]
     pub fn new(mirrors: Mirrors) -> Self {
-        Self { mirrors }
+        Self {
+            mirrors,
+            charts: None,
+        }
+    }
+
+    /// Also fetches from Helm repositories and registries.
+    #[must_use]
+    pub fn with_charts(mut self, charts: Arc<Charts>) -> Self {
+        self.charts = Some(charts);
+        self
     }
 
     /// The git mirrors.
@@ -81,10 +109,16 @@ impl Sources {
     pub async fn fetch(&self, source: &SourceRef) -> Result<ChartArtifact, SourceError> {
         match source {
             SourceRef::Git(git) => self.mirrors.artifact(git).await,
-            SourceRef::HelmRepository(_) | SourceRef::Oci(_) => Err(SourceError::new(
-                Reason::InvalidSource,
-                "charts of Helm repositories and OCI registries are not supported yet: use a git chart",
-            )),
+            SourceRef::HelmRepository(source) => self.charts()?.from_repository(source).await,
+            SourceRef::Oci(source) => self.charts()?.from_registry(source).await,
         }
+    }
+
+    fn charts(&self) -> Result<&Charts, SourceError> {
+        self.charts.as_deref().ok_or_else(|| {
+            let text =
+                "charts of repositories and registries are switched off here: use a git chart";
+            SourceError::new(Reason::InvalidSource, text)
+        })
     }
 }

@@ -32,7 +32,7 @@ pub use coalesce::TypeMismatch;
 pub use error::RenderError;
 pub use load::{
     Limits, LoadError, Loaded, go_io_error, load, load_archive, load_directory, load_files,
-    path_matches,
+    path_matches, read_archive,
 };
 pub use manifest::{
     INSTALL_ORDER, Manifest, ManifestError, UNINSTALL_ORDER, compare_kinds, sort_manifests,

@@ -28,6 +28,14 @@ pub fn load_archive(reader: impl Read, limits: &Limits) -> Result<Loaded, LoadEr
     files::assemble(files, limits)
 }
 
+/// The files of a chart archive below its first directory, within the limits, in its order.
+///
+/// # Errors
+/// As [`load_archive`], except that nothing of the chart is read.
+pub fn read_archive(reader: impl Read, limits: &Limits) -> Result<Vec<ChartFile>, LoadError> {
+    unpack(reader, limits)
+}
+
 /// Loads a chart from the file of an archive, with Helm's words for files that are none.
 pub(super) fn load_archive_file(path: &Path, limits: &Limits) -> Result<Loaded, LoadError> {
     let mut file = File::open(path).map_err(io_error("open", path))?;

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use crate::chart::Chart;
 
-pub use archive::load_archive;
+pub use archive::{load_archive, read_archive};
 pub use directory::load_directory;
 pub use files::load_files;
 

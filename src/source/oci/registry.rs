@@ -1,0 +1,612 @@
+//! Pulling charts from registries.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use reqwest::header::{self, HeaderValue};
+use reqwest::{StatusCode, Url};
+use serde::Deserialize;
+use sprig::semver::Version;
+use zeroize::Zeroizing;
+
+use super::challenge::{self, Challenge};
+use crate::source::access::Access;
+use crate::source::cache::{ArtifactCache, digest_of, hex_of};
+use crate::source::http::{Answer, Http, Request, host_and_port, printable, read_body};
+use crate::source::index::{self, Selection};
+use crate::source::repository::refused;
+use crate::source::{Reason, SourceError};
+
+/// Bytes of a manifest, a token or a page of tags.
+const DOCUMENT_BYTES: u64 = 4 << 20;
+/// Pages of tags that are read.
+const TAG_PAGES: usize = 100;
+/// How long a list of tags serves.
+const TAGS_INTERVAL: Duration = Duration::from_secs(180);
+/// Lifetime of a token whose service says none (the specification's default).
+const TOKEN_LIFETIME: Duration = Duration::from_secs(60);
+/// What manifests are asked for as.
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json";
+/// The layers that hold a chart: Helm's, and what it wrote at first.
+const CHART_LAYERS: [&str; 2] = [
+    "application/vnd.cncf.helm.chart.content.v1.tar+gzip",
+    "application/tar+gzip",
+];
+
+/// A chart in a registry: `oci://host/path/name`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reference {
+    /// The registry, as an http or https URL without a path.
+    registry: Url,
+    /// `path/name`.
+    repository: String,
+}
+
+impl Reference {
+    /// A chart below a registry's host; `plain` for http, which no registry outside this machine
+    /// should need.
+    ///
+    /// # Errors
+    /// `InvalidSource` where the host or the path cannot be those of a registry.
+    pub fn new(host: &str, path: &str, plain: bool) -> Result<Self, SourceError> {
+        let bad = |why: &str| {
+            let text = format!("oci://{host}/{path} names no chart: {why}");
+            SourceError::new(Reason::InvalidSource, text)
+        };
+        let repository = path.trim_matches('/').to_owned();
+        if repository.is_empty() {
+            return Err(bad("a path to a chart is expected"));
+        }
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._/".contains(c);
+        let is_part = |part: &str| !part.is_empty() && part != "." && part != "..";
+        if !repository.chars().all(allowed) || !repository.split('/').all(is_part) {
+            return Err(bad("a path has lower-case letters, digits, and - . _ /"));
+        }
+        let scheme = if plain { "http" } else { "https" };
+        let registry =
+            Url::parse(&format!("{scheme}://{host}/")).map_err(|_| bad("the host is not valid"))?;
+        Ok(Self {
+            registry,
+            repository,
+        })
+    }
+
+    /// The last part of the path: the name of the chart.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.repository.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// The address of the chart as a URL, for the search of credentials.
+    #[must_use]
+    pub fn url(&self) -> Url {
+        let mut url = self.registry.clone();
+        url.set_path(&self.repository);
+        url
+    }
+
+    fn endpoint(&self, tail: &str) -> Url {
+        let mut url = self.registry.clone();
+        url.set_path(&format!("/v2/{}/{tail}", self.repository));
+        url
+    }
+}
+
+impl std::fmt::Display for Reference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "oci://{}/{}",
+            host_and_port(&self.registry),
+            self.repository
+        )
+    }
+}
+
+/// All registries of the daemon.
+#[derive(Debug)]
+pub(in crate::source) struct Registries {
+    http: Arc<Http>,
+    artifacts: Arc<ArtifactCache>,
+    archive_bytes: u64,
+    tokens: Mutex<HashMap<String, Token>>,
+    tags: Mutex<Tags>,
+    /// The chart layer behind a tag, and when that was asked; digests keep theirs for ever.
+    layers: Mutex<HashMap<String, (Instant, String)>>,
+}
+
+/// The versions of each chart, and when they were listed.
+type Tags = HashMap<String, (Instant, Arc<Vec<Version>>)>;
+
+struct Token {
+    value: Zeroizing<String>,
+    until: Instant,
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+#[derive(Deserialize)]
+struct Manifest {
+    #[serde(default)]
+    layers: Vec<Descriptor>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Descriptor {
+    media_type: String,
+    digest: String,
+    #[serde(default)]
+    size: u64,
+}
+
+#[derive(Deserialize)]
+struct TagPage {
+    #[serde(default)]
+    tags: Option<Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct TokenAnswer {
+    token: Option<String>,
+    access_token: Option<String>,
+    expires_in: Option<u64>,
+}
+
+impl Registries {
+    /// Registries over these connections and this cache.
+    pub(in crate::source) fn new(
+        http: Arc<Http>,
+        artifacts: Arc<ArtifactCache>,
+        archive_bytes: u64,
+    ) -> Self {
+        Self {
+            http,
+            artifacts,
+            archive_bytes,
+            tokens: Mutex::default(),
+            tags: Mutex::default(),
+            layers: Mutex::default(),
+        }
+    }
+
+    /// The archive of a chart: of a version or the newest in a range (`version`), or of a
+    /// manifest's digest. Returns the version (or the digest) and the bytes.
+    ///
+    /// # Errors
+    /// `ChartNotFound`, `VersionNotFound`, `AuthFailed`, and everything that a server can do.
+    pub(in crate::source) async fn archive(
+        &self,
+        chart: &Reference,
+        access: &Access,
+        version: Option<&str>,
+    ) -> Result<(String, Vec<u8>), SourceError> {
+        let version = self.resolve(chart, access, version).await?;
+        let content = self.pull(chart, access, &tag_of(&version)).await?;
+        Ok((version, content))
+    }
+
+    /// Which version is meant: an exact one and a digest are taken as they are.
+    ///
+    /// # Errors
+    /// As [`archive`](Self::archive).
+    pub(in crate::source) async fn resolve(
+        &self,
+        chart: &Reference,
+        access: &Access,
+        version: Option<&str>,
+    ) -> Result<String, SourceError> {
+        match version {
+            Some(exact) if exact.starts_with("sha256:") || is_exact(exact) => Ok(exact.to_owned()),
+            range => self.newest(chart, access, range).await,
+        }
+    }
+
+    /// The versions that a repository's tags are, newest first.
+    ///
+    /// # Errors
+    /// As [`archive`](Self::archive).
+    pub(in crate::source) async fn versions(
+        &self,
+        chart: &Reference,
+        access: &Access,
+    ) -> Result<Arc<Vec<Version>>, SourceError> {
+        let key = format!("{chart} {}", id_text(access));
+        if let Some((at, known)) = self.tags().get(&key)
+            && at.elapsed() < TAGS_INTERVAL
+        {
+            return Ok(Arc::clone(known));
+        }
+        let tags = Arc::new(self.list_tags(chart, access).await?);
+        self.tags().insert(key, (Instant::now(), Arc::clone(&tags)));
+        Ok(tags)
+    }
+
+    async fn newest(
+        &self,
+        chart: &Reference,
+        access: &Access,
+        range: Option<&str>,
+    ) -> Result<String, SourceError> {
+        let versions = self.versions(chart, access).await?;
+        let listed: Vec<&Version> = versions.iter().collect();
+        let text = |at: &usize| listed.get(*at).map(|it| it.original().to_owned());
+        match index::select(&listed, range) {
+            Selection::Found(at) => text(&at).ok_or_else(|| self.no_version(chart, range, &[])),
+            Selection::None(near) => {
+                let near: Vec<String> = near.iter().filter_map(text).collect();
+                Err(self.no_version(chart, range, &near))
+            }
+            Selection::NotARange(why) => {
+                let wanted = range.unwrap_or_default();
+                let text = format!("{wanted:?} is no version and no range of versions ({why})");
+                Err(SourceError::new(Reason::InvalidSource, text))
+            }
+        }
+    }
+
+    fn no_version(&self, chart: &Reference, range: Option<&str>, near: &[String]) -> SourceError {
+        let hint = match near.is_empty() {
+            true => "no tag of it is a version".to_owned(),
+            false => format!("the newest that come near are {}", near.join(", ")),
+        };
+        let wanted = range.unwrap_or("*");
+        let text = format!("{chart} has no version that satisfies {wanted:?}: {hint}");
+        SourceError::new(Reason::VersionNotFound, text)
+    }
+
+    async fn list_tags(
+        &self,
+        chart: &Reference,
+        access: &Access,
+    ) -> Result<Vec<Version>, SourceError> {
+        let mut versions = Vec::new();
+        let mut next = Some({
+            let mut url = chart.endpoint("tags/list");
+            url.set_query(Some("n=1000"));
+            url
+        });
+        for _ in 0..TAG_PAGES {
+            let Some(url) = next.take() else { break };
+            let response = self
+                .get(chart, access, url.clone(), "application/json")
+                .await?;
+            next = next_page(&url, &response);
+            let page: TagPage = self.document(response).await?;
+            let tags = page.tags.unwrap_or_default();
+            // `+` is not allowed in a tag: Helm writes `_`.
+            let parsed = tags
+                .iter()
+                .map(|tag| Version::parse_strict(&tag.replace('_', "+")));
+            versions.extend(parsed.filter_map(Result::ok));
+        }
+        versions.sort_by(|left, right| right.cmp(left));
+        Ok(versions)
+    }
+
+    /// Gets the chart layer behind a tag or a digest.
+    async fn pull(
+        &self,
+        chart: &Reference,
+        access: &Access,
+        tag: &str,
+    ) -> Result<Vec<u8>, SourceError> {
+        let key = format!("{chart} {} {tag}", id_text(access));
+        if let Some(found) = self
+            .known_layer(&key, tag)
+            .and_then(|it| self.artifacts.get(&it))
+        {
+            return Ok(found);
+        }
+        let layer = self.chart_layer(chart, access, tag).await?;
+        self.layers()
+            .insert(key, (Instant::now(), layer.digest.clone()));
+        if let Some(found) = self.artifacts.get(&layer.digest) {
+            return Ok(found);
+        }
+        let content = self.blob(chart, access, &layer).await?;
+        self.artifacts.put(&content)?;
+        Ok(content)
+    }
+
+    fn known_layer(&self, key: &str, tag: &str) -> Option<String> {
+        let layers = self.layers();
+        let (asked, digest) = layers.get(key)?;
+        let serves = tag.starts_with("sha256:") || asked.elapsed() < TAGS_INTERVAL;
+        serves.then(|| digest.clone())
+    }
+
+    async fn chart_layer(
+        &self,
+        chart: &Reference,
+        access: &Access,
+        tag: &str,
+    ) -> Result<Descriptor, SourceError> {
+        let url = chart.endpoint(&format!("manifests/{tag}"));
+        let response = self.get(chart, access, url, MANIFEST).await?;
+        let bytes = self.bytes(response, DOCUMENT_BYTES).await?;
+        if tag.starts_with("sha256:") && digest_of(&bytes) != tag {
+            let text = format!("the manifest of {chart}@{tag} has another digest");
+            return Err(SourceError::new(Reason::InvalidData, text));
+        }
+        let manifest: Manifest = parsed(chart, &bytes)?;
+        let mut layers = manifest.layers.into_iter();
+        layers
+            .find(|layer| CHART_LAYERS.contains(&layer.media_type.as_str()))
+            .ok_or_else(|| {
+                let text = format!("{chart}:{tag} holds no Helm chart: push it with `helm push`");
+                SourceError::new(Reason::InvalidData, text)
+            })
+    }
+
+    async fn blob(
+        &self,
+        chart: &Reference,
+        access: &Access,
+        layer: &Descriptor,
+    ) -> Result<Vec<u8>, SourceError> {
+        let bad = |text: String| SourceError::new(Reason::InvalidData, text);
+        if hex_of(&layer.digest).is_none() {
+            return Err(bad(format!(
+                "the chart layer of {chart} has no sha256 digest"
+            )));
+        }
+        if layer.size > self.archive_bytes {
+            let text = format!(
+                "the chart {chart} has {} bytes, the limit is {}",
+                layer.size, self.archive_bytes
+            );
+            return Err(SourceError::new(Reason::TooLarge, text));
+        }
+        let url = chart.endpoint(&format!("blobs/{}", layer.digest));
+        let response = self.get(chart, access, url, "*/*").await?;
+        let content = self.bytes(response, self.archive_bytes).await?;
+        match digest_of(&content) == layer.digest {
+            true => Ok(content),
+            false => Err(bad(format!(
+                "the chart layer of {chart} is not {}",
+                layer.digest
+            ))),
+        }
+    }
+
+    /// A GET with whatever the registry asks for: a token that has run out is renewed once.
+    async fn get(
+        &self,
+        chart: &Reference,
+        access: &Access,
+        url: Url,
+        accept: &'static str,
+    ) -> Result<reqwest::Response, SourceError> {
+        let key = format!("{chart} {}", id_text(access));
+        let first = self
+            .send(chart, access, url.clone(), accept, self.token(&key))
+            .await?;
+        let Answer::Refused(response) = first else {
+            return found(first, chart);
+        };
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Err(self.refusal(&response, chart));
+        }
+        let Some(authorization) = self.answer(chart, access, &response, &key).await? else {
+            return Err(self.refusal(&response, chart));
+        };
+        let second = self
+            .send(chart, access, url, accept, Some(authorization))
+            .await?;
+        match second {
+            Answer::Refused(response) => {
+                self.tokens().remove(&key);
+                Err(self.refusal(&response, chart))
+            }
+            other => found(other, chart),
+        }
+    }
+
+    async fn send(
+        &self,
+        chart: &Reference,
+        access: &Access,
+        url: Url,
+        accept: &'static str,
+        authorization: Option<HeaderValue>,
+    ) -> Result<Answer, SourceError> {
+        // Without a token nothing is sent before the registry has said what it wants.
+        let silent = access.without_credentials();
+        let request = Request {
+            url,
+            access: &silent,
+            home: &chart.registry,
+            authorization,
+            accept: Some(accept),
+            validators: None,
+        };
+        self.http.get(request).await
+    }
+
+    fn refusal(&self, response: &reqwest::Response, chart: &Reference) -> SourceError {
+        if response.status() == StatusCode::NOT_FOUND {
+            let text = format!("{chart} is not there: {}", printable(response.url()));
+            return SourceError::new(Reason::ChartNotFound, text);
+        }
+        refused(response, "the chart")
+    }
+
+    /// What to send to satisfy a challenge; `None` where there is nothing to send.
+    async fn answer(
+        &self,
+        chart: &Reference,
+        access: &Access,
+        response: &reqwest::Response,
+        key: &str,
+    ) -> Result<Option<HeaderValue>, SourceError> {
+        let challenges = response.headers().get_all(header::WWW_AUTHENTICATE).iter();
+        let mut known = challenges.filter_map(|value| challenge::parse(value.to_str().ok()?));
+        match known.next() {
+            None => Ok(None),
+            Some(Challenge::Basic) => Ok(basic(access, chart)),
+            Some(Challenge::Bearer { realm, service }) => {
+                let token = self
+                    .fetch_token(chart, access, &realm, service.as_deref())
+                    .await?;
+                let value = bearer(&token.value);
+                self.tokens().insert(key.to_owned(), token);
+                Ok(value)
+            }
+        }
+    }
+
+    async fn fetch_token(
+        &self,
+        chart: &Reference,
+        access: &Access,
+        realm: &str,
+        service: Option<&str>,
+    ) -> Result<Token, SourceError> {
+        let bad = |why: &str| {
+            let text = format!("the registry of {chart} names a token service that {why}");
+            SourceError::new(Reason::AuthFailed, text)
+        };
+        let mut url = Url::parse(realm).map_err(|_| bad("has no valid address"))?;
+        let is_plain = url.scheme() != "https";
+        if is_plain && chart.registry.scheme() == "https" {
+            return Err(bad("is not reached over https"));
+        }
+        let scope = format!("repository:{}:pull", chart.repository);
+        url.query_pairs_mut().append_pair("scope", &scope);
+        if let Some(service) = service {
+            url.query_pairs_mut().append_pair("service", service);
+        }
+        let request = Request {
+            url: url.clone(),
+            access,
+            home: &url,
+            authorization: basic(access, chart),
+            accept: Some("application/json"),
+            validators: None,
+        };
+        let answer: TokenAnswer = match self.http.get(request).await? {
+            Answer::Found(response) => self.document(response).await?,
+            Answer::Refused(response) => return Err(refused(&response, "the token")),
+            Answer::NotModified => return Err(bad("gives no token")),
+        };
+        let value = answer
+            .token
+            .or(answer.access_token)
+            .ok_or_else(|| bad("gives no token"))?;
+        let lifetime = answer
+            .expires_in
+            .map_or(TOKEN_LIFETIME, Duration::from_secs);
+        // Renewed a little early, so that it does not run out on its way.
+        let until = Instant::now() + lifetime.min(Duration::from_secs(86_400)).mul_f32(0.8);
+        Ok(Token {
+            value: Zeroizing::new(value),
+            until,
+        })
+    }
+
+    async fn document<T: for<'a> Deserialize<'a>>(
+        &self,
+        response: reqwest::Response,
+    ) -> Result<T, SourceError> {
+        let shown = printable(response.url());
+        let bytes = self.bytes(response, DOCUMENT_BYTES).await?;
+        parsed(&shown, &bytes)
+    }
+
+    async fn bytes(&self, response: reqwest::Response, limit: u64) -> Result<Vec<u8>, SourceError> {
+        let mut bytes = Vec::new();
+        read_body(response, limit, self.http.stall(), |chunk| {
+            bytes.extend_from_slice(chunk);
+            Ok(())
+        })
+        .await?;
+        Ok(bytes)
+    }
+
+    fn token(&self, key: &str) -> Option<HeaderValue> {
+        let tokens = self.tokens();
+        let token = tokens
+            .get(key)
+            .filter(|token| Instant::now() < token.until)?;
+        bearer(&token.value)
+    }
+
+    fn tokens(&self) -> std::sync::MutexGuard<'_, HashMap<String, Token>> {
+        self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tags(&self) -> std::sync::MutexGuard<'_, Tags> {
+        self.tags.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn layers(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Instant, String)>> {
+        self.layers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn found(answer: Answer, chart: &Reference) -> Result<reqwest::Response, SourceError> {
+    match answer {
+        Answer::Found(response) => Ok(response),
+        Answer::NotModified | Answer::Refused(_) => {
+            let text = format!("the registry of {chart} answers nonsense");
+            Err(SourceError::new(Reason::InvalidData, text))
+        }
+    }
+}
+
+fn parsed<T: for<'a> Deserialize<'a>>(
+    what: &impl std::fmt::Display,
+    bytes: &[u8],
+) -> Result<T, SourceError> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let text = format!("the answer of the registry for {what} is not readable: {error}");
+        SourceError::new(Reason::InvalidData, text)
+    })
+}
+
+/// The address of the next page, on the same registry only.
+fn next_page(url: &Url, response: &reqwest::Response) -> Option<Url> {
+    let link = response.headers().get(header::LINK)?.to_str().ok()?;
+    let target = link.split(',').find(|part| part.contains("rel=\"next\""))?;
+    let target = target.split_once('<')?.1.split_once('>')?.0;
+    let next = url.join(target).ok()?;
+    (next.origin() == url.origin() && next != *url).then_some(next)
+}
+
+fn is_exact(text: &str) -> bool {
+    Version::parse_strict(text.strip_prefix('v').unwrap_or(text)).is_ok()
+}
+
+/// The tag of a version: `+` is not allowed in one.
+fn tag_of(version: &str) -> String {
+    version.replace('+', "_")
+}
+
+fn basic(access: &Access, chart: &Reference) -> Option<HeaderValue> {
+    use base64::Engine as _;
+    let login = access.login(&host_and_port(&chart.registry))?;
+    let pair = Zeroizing::new(format!("{}:{}", login.user, *login.password));
+    let text = base64::engine::general_purpose::STANDARD.encode(pair.as_bytes());
+    sensitive(format!("Basic {text}"))
+}
+
+fn bearer(token: &str) -> Option<HeaderValue> {
+    sensitive(format!("Bearer {token}"))
+}
+
+fn sensitive(text: String) -> Option<HeaderValue> {
+    let mut value = HeaderValue::from_str(&Zeroizing::new(text)).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn id_text(access: &Access) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD_NO_PAD.encode(access.id())
+}
