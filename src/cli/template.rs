@@ -284,7 +284,7 @@ impl OutputFlags {
         rendered
             .hooks
             .iter()
-            .filter(move |hook| !self.no_hooks && !(self.skip_tests && is_test(hook)))
+            .filter(move |hook| !(self.no_hooks || self.skip_tests && is_test(hook)))
     }
 
     /// The documents whose source is one of those that were asked for, in the order of asking.

@@ -8,6 +8,7 @@
 
 mod cargo;
 mod crd;
+mod golden;
 mod test;
 mod tidy;
 
@@ -24,6 +25,8 @@ enum Task {
     Test(test::Arguments),
     /// Writes crds/helmreleases.yaml from the Rust types.
     Crd,
+    /// Writes tests/golden/expected from what the stock helm does with tests/golden/cases.
+    Golden(golden::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -31,6 +34,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Test(arguments) => test::run(&arguments),
         Task::Crd => crd::run(),
+        Task::Golden(arguments) => golden::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -130,10 +130,26 @@ pub(super) fn number(value: f64) -> String {
         out.push_str(fraction);
     }
     if let Some(exponent) = exponent {
-        out.push('e');
-        out.push_str(exponent);
+        out.push_str("×10");
+        out.extend(exponent.chars().filter(|c| *c != '+').map(superscript));
     }
     out
+}
+
+fn superscript(c: char) -> char {
+    match c {
+        '0' => '⁰',
+        '1' => '¹',
+        '2' => '²',
+        '3' => '³',
+        '4' => '⁴',
+        '5' => '⁵',
+        '6' => '⁶',
+        '7' => '⁷',
+        '8' => '⁸',
+        '9' => '⁹',
+        _ => '⁻',
+    }
 }
 
 fn group_thousands(digits: &str) -> String {
