@@ -5,6 +5,8 @@
 
 mod chart;
 mod output;
+mod package;
+mod show;
 mod template;
 mod values;
 
@@ -24,6 +26,8 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Template(Box<template::Arguments>),
+    Show(show::Arguments),
+    Package(package::Arguments),
 }
 
 /// Runs the verb that the command line names. Whatever fails is said on standard error behind
@@ -40,6 +44,8 @@ pub fn run() -> ExitCode {
     };
     let done = match cli.verb {
         Verb::Template(arguments) => template::run(&arguments),
+        Verb::Show(arguments) => show::run(&arguments),
+        Verb::Package(arguments) => package::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,6 +2,8 @@
 
 use std::io::Write;
 
+use anyhow::Context;
+
 /// Says on standard error what the engine has to say, in the form of helm's log.
 pub(crate) fn warn(level: &str, texts: impl IntoIterator<Item = impl AsRef<str>>) {
     let mut stderr = std::io::stderr().lock();
@@ -9,4 +11,13 @@ pub(crate) fn warn(level: &str, texts: impl IntoIterator<Item = impl AsRef<str>>
         // A warning that cannot be printed is no reason to fail.
         let _ = writeln!(stderr, "level={level} msg={:?}", text.as_ref());
     }
+}
+
+/// Writes to standard output, where nothing else is written.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    stdout
+        .write_all(text.as_bytes())
+        .and_then(|()| stdout.flush())
+        .context("cannot write to standard output")
 }

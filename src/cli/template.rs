@@ -13,7 +13,7 @@ use helm_engine::{
 };
 
 use super::chart::{check_release_name, load_installable, locate};
-use super::output::warn;
+use super::output::{print, warn};
 use super::values::ValuesFlags;
 
 /// Render a chart locally and print it, as `helm template` does.
@@ -392,12 +392,4 @@ fn write_file(
     said.push_str(&name);
     said.push('\n');
     Ok(())
-}
-
-fn print(text: &str) -> anyhow::Result<()> {
-    let mut stdout = std::io::stdout().lock();
-    stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-        .context("cannot write to standard output")
 }

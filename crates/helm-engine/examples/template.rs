@@ -4,6 +4,10 @@
 mod chart;
 #[path = "../../../src/cli/output.rs"]
 mod output;
+#[path = "../../../src/cli/package.rs"]
+mod package;
+#[path = "../../../src/cli/show.rs"]
+mod show;
 #[path = "../../../src/cli/template.rs"]
 mod template;
 #[path = "../../../src/cli/values.rs"]
@@ -23,11 +27,17 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Template(Box<template::Arguments>),
+    Show(show::Arguments),
+    Package(package::Arguments),
 }
 
 fn main() -> ExitCode {
-    let Verb::Template(arguments) = Cli::parse().verb;
-    match template::run(&arguments) {
+    let done = match Cli::parse().verb {
+        Verb::Template(arguments) => template::run(&arguments),
+        Verb::Show(arguments) => show::run(&arguments),
+        Verb::Package(arguments) => package::run(&arguments),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "Error: {error:#}");

@@ -45,7 +45,7 @@ pub struct RenderOptions {
     pub skip_schema: bool,
     /// Put the notes of subcharts into [`Rendered::notes`] too, in the order of their paths.
     pub subchart_notes: bool,
-    /// As `helm lint` renders: `required` and `fail` do not fail, a missing key does.
+    /// As `helm lint` renders: `required` and `fail` do not fail.
     pub lint: bool,
     /// Chance, clock, time zone, network.
     pub environment: Environment,
@@ -243,11 +243,6 @@ fn execute(
     let functions = sprig::functions(&options.environment);
     sort_renderables(&mut renderables);
     let compiled = compile(chart, &renderables, &functions)?;
-    let missing_key = if options.lint {
-        MissingKey::Error
-    } else {
-        MissingKey::Zero
-    };
     let mut budget = Budget::new(options.limits);
     let mut files = BTreeMap::new();
     for renderable in &renderables {
@@ -262,7 +257,9 @@ fn execute(
                 &context::named(&renderable.context),
                 &functions,
                 host,
-                Options { missing_key },
+                Options {
+                    missing_key: MissingKey::Zero,
+                },
                 &mut budget,
             )
             .map_err(|error| RenderError::Execute(reformat_exec(&error)))?;

@@ -82,6 +82,14 @@ impl Chart {
         self.raw.iter().find(|file| file.name == name)
     }
 
+    /// Checks the metadata, as loading does: for a chart that was changed since.
+    ///
+    /// # Errors
+    /// `validation: …`
+    pub fn validate(&mut self) -> Result<(), crate::LoadError> {
+        validate(&mut self.metadata).map_err(crate::LoadError::Invalid)
+    }
+
     /// The names of dependencies in `Chart.yaml` for which there is no chart under `charts/`.
     #[must_use]
     pub fn missing_dependencies(&self) -> Vec<&str> {
