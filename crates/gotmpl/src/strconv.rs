@@ -4,7 +4,7 @@ mod float;
 mod number;
 mod quote;
 
-pub use float::{append_float, format_float};
+pub use float::{append_float, append_float32, format_float};
 pub use number::{NumberError, parse_float, parse_int};
 pub(crate) use number::{parse_complex, parse_uint};
 pub use quote::{append_quoted, quote, quote_rune};

@@ -1,5 +1,6 @@
 //! Floating-point numbers as Go writes them.
 
+use std::fmt::LowerExp;
 use std::io::Write;
 
 /// Go's `strconv.FormatFloat(value, verb, precision, 64)`. The verb is one of `e E f g G b x X`; no
@@ -33,12 +34,27 @@ pub fn append_float(buffer: &mut Vec<u8>, value: f64, verb: u8, precision: Optio
         (b'b', _) => append_binary(buffer, value),
         (b'x' | b'X', _) => append_hex(buffer, value, verb, precision),
         (b'f', Some(precision)) => write_to(buffer, format_args!("{value:.precision$}")),
-        (b'f', None) => write_to(buffer, format_args!("{value}")),
+        (b'f', None) => append_fixed(buffer, &Decimal::new(value, None)),
         (b'e' | b'E', _) => {
             append_exponent(buffer, &Decimal::new(value, precision), verb, precision)
         }
         (b'g' | b'G', _) => append_general(buffer, value, verb, precision),
         _ => buffer.extend_from_slice(&[b'%', verb]),
+    }
+}
+
+/// Appends Go's `strconv.FormatFloat(value, 'g', -1, 32)`.
+pub fn append_float32(buffer: &mut Vec<u8>, value: f32) {
+    if value.is_nan() || value.is_infinite() {
+        return append_float(buffer, value.into(), b'g', None);
+    }
+    if value.is_sign_negative() {
+        buffer.push(b'-');
+    }
+    let decimal = Decimal::shortest(value.abs(), 6);
+    match decimal.exponent() {
+        -4..6 => append_fixed(buffer, &decimal),
+        _ => append_exponent(buffer, &decimal, b'e', None),
     }
 }
 
@@ -62,11 +78,36 @@ impl Decimal {
                 point: 0,
             };
         }
-        let text = match after_first {
-            Some(count) => format!("{value:.count$e}"),
-            None => format!("{value:e}"),
-        };
-        let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+        match after_first {
+            Some(count) => Self::parse(&format!("{value:.count$e}")),
+            None => Self::shortest(value, 15),
+        }
+    }
+
+    /// The shortest digits that read back as the same number; of two that are as near to it, the
+    /// even ones, where Rust takes the greater ones. Numbers of fewer digits than `sure` have no two
+    /// that are as near.
+    fn shortest(value: impl LowerExp, sure: usize) -> Self {
+        // More digits than a number can have after a five and then go on.
+        const ENOUGH: usize = 60;
+        let mut decimal = Self::parse(&format!("{value:e}"));
+        let count = decimal.digits.len();
+        if count < sure || decimal.digits.last().is_none_or(|digit| digit % 2 == 0) {
+            return decimal;
+        }
+        let exact = Self::parse(&format!("{value:.ENOUGH$e}"));
+        if exact.digits.len() == count + 1
+            && exact.digits.last() == Some(&b'5')
+            && let Some(last) = decimal.digits.last_mut()
+        {
+            *last -= 1;
+        }
+        decimal
+    }
+
+    /// What `{:e}` printed.
+    fn parse(text: &str) -> Self {
+        let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
         let mut digits: Vec<u8> = mantissa.bytes().filter(u8::is_ascii_digit).collect();
         while digits.last() == Some(&b'0') {
             digits.pop();
@@ -224,5 +265,40 @@ fn append_hex_fraction(
         };
         buffer.push(alphabet.get(usize::from(digit)).copied().unwrap_or(b'0'));
         mantissa = mantissa.checked_shl(4).unwrap_or(0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_shortest_forms_the_even_one_is_taken() {
+        for (value, text) in [
+            (1_881_166_661_101_836.25, "1.8811666611018362e+15"),
+            (175_681_685_435_003.625, "1.7568168543500362e+14"),
+            (1_881_166_661_101_836.75, "1.8811666611018368e+15"),
+            (0.3, "0.3"),
+            (5e-324, "5e-324"),
+        ] {
+            assert_eq!(format_float(value, b'g', None), text);
+        }
+        assert_eq!(
+            format_float(1_881_166_661_101_836.25, b'f', None),
+            "1881166661101836.2"
+        );
+    }
+
+    #[test]
+    fn floats_of_32_bits_have_fewer_digits() {
+        for (value, text) in [
+            (1.1_f32, "1.1"),
+            (16_777_216.0, "1.6777216e+07"),
+            (0.1, "0.1"),
+        ] {
+            let mut buffer = Vec::new();
+            append_float32(&mut buffer, value);
+            assert_eq!(buffer, text.as_bytes());
+        }
     }
 }
