@@ -257,7 +257,7 @@ pub fn to_yaml(value: &Value) -> Result<Vec<u8>, Error> {
     match emit::encode(value, Dialect::Json) {
         Ok(text) => Ok(text),
         Err(Stop::Error(error)) => Err(error),
-        Err(Stop::Trip) => trip(&to_json(value)?),
+        Err(Stop::Trip) => trip(to_json(value)),
     }
 }
 
@@ -269,13 +269,14 @@ pub fn to_yaml_tree(tree: &Tree) -> Result<Vec<u8>, Error> {
     match emit::encode(tree, Dialect::Json) {
         Ok(text) => Ok(text),
         Err(Stop::Error(error)) => Err(error),
-        Err(Stop::Trip) => trip(&to_json_tree(tree)?),
+        Err(Stop::Trip) => trip(to_json_tree(tree)),
     }
 }
 
 /// The YAML of a JSON text, which is read as YAML.
-fn trip(json: &[u8]) -> Result<Vec<u8>, Error> {
-    let node = yaml::decode_bare(json)?.unwrap_or(Node::Null);
+fn trip(json: Result<Vec<u8>, Error>) -> Result<Vec<u8>, Error> {
+    let json = json.map_err(|error| error.prefixed("error marshaling into JSON"))?;
+    let node = yaml::decode_bare(&json)?.unwrap_or(Node::Null);
     match emit::encode(&node, Dialect::V2) {
         Ok(text) => Ok(text),
         Err(Stop::Error(error)) => Err(error),

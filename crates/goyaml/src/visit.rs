@@ -1,6 +1,6 @@
 //! How writers look at values, trees and nodes.
 
-use gotmpl::{Object, Str, Value};
+use gotmpl::{List, Object, Str, Type, Value};
 
 use crate::{Error, Node, Tree};
 
@@ -15,6 +15,8 @@ pub(crate) trait Writer: Sized {
     type Stop: From<Error>;
 
     fn null(&mut self) -> Result<(), Self::Stop>;
+    /// A nil map or slice, whose brackets these are.
+    fn nil(&mut self, brackets: &str) -> Result<(), Self::Stop>;
     fn bool(&mut self, value: bool) -> Result<(), Self::Stop>;
     fn int(&mut self, value: i64) -> Result<(), Self::Stop>;
     fn uint(&mut self, value: u64) -> Result<(), Self::Stop>;
@@ -48,11 +50,23 @@ impl Source for Value {
             Self::Float64(value) => writer.float(*value),
             Self::String(text) => writer.string(text),
             Self::Bytes(bytes) => writer.bytes(bytes),
+            Self::List(list) if list.is_nil() => writer.nil("[]"),
+            Self::List(list) if list.element() == Type::Uint8 => writer.bytes(&byte_slice(list)),
             Self::List(list) => writer.list(list.items().iter()),
+            Self::Map(map) if map.is_nil() => writer.nil("{}"),
             Self::Map(map) => writer.map(map.entries().iter(), false),
             Self::Object(object) => writer.object(&**object),
         }
     }
+}
+
+/// The bytes of a `[]uint8`.
+fn byte_slice(list: &List) -> Vec<u8> {
+    let byte = |item: &Value| match item {
+        Value::Uint8(byte) => Some(*byte),
+        _ => None,
+    };
+    list.items().iter().filter_map(byte).collect()
 }
 
 impl Source for Tree {
@@ -95,6 +109,7 @@ pub(crate) fn write_encoded<W: Writer>(
     let value = encoded
         .or_else(|| object.as_map().map(Value::Map))
         .or_else(|| object.as_list().map(Value::List))
+        .or_else(|| object.as_basic())
         .unwrap_or_else(|| Value::String(object.display()));
     let Value::Map(map) = &value else {
         return value.accept(writer);

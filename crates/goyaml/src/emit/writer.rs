@@ -232,6 +232,14 @@ impl Writer for YamlWriter {
         Ok(())
     }
 
+    fn nil(&mut self, brackets: &str) -> Result<(), Stop> {
+        match self.dialect {
+            Dialect::V3 => self.empty(brackets.as_bytes()),
+            _ => self.word(b"null"),
+        }
+        Ok(())
+    }
+
     fn bool(&mut self, value: bool) -> Result<(), Stop> {
         self.word(if value { b"true" } else { b"false" });
         Ok(())

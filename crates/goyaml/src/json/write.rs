@@ -81,6 +81,10 @@ impl Writer for JsonWriter {
         Ok(())
     }
 
+    fn nil(&mut self, _brackets: &str) -> Result<(), Error> {
+        self.null()
+    }
+
     fn bool(&mut self, value: bool) -> Result<(), Error> {
         let word: &[u8] = if value { b"true" } else { b"false" };
         self.out.extend_from_slice(word);

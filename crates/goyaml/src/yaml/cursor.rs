@@ -84,6 +84,15 @@ impl<'a> Cursor<'a> {
         }
     }
 
+    /// As [`check`](Self::check), where as many bytes are looked at together.
+    #[inline]
+    pub(crate) fn check_ahead(&self, count: usize) -> Result<(), Fault> {
+        match self.failure {
+            Some(problem) if self.position + count > self.text.len() => Err(Fault::Reader(problem)),
+            _ => Ok(()),
+        }
+    }
+
     /// Goes over `count` ASCII characters of the same line.
     #[inline]
     pub(crate) fn advance(&mut self, count: usize) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use gotmpl::{List, Map, Str, Value};
 
 use super::compose::{Document, DocumentNode, NodeKind};
-use super::gosyntax::{GoValue, key_syntax};
+use super::gosyntax::GoValue;
 use super::parser::{Scalar, YAML_TAGS};
 use super::resolve::{Resolved, resolve, resolve_tagged};
 use super::source::Source;
@@ -102,8 +102,8 @@ struct Decoder<'d> {
     too_deep: Option<char>,
     /// Complaints about duplicate keys.
     duplicates: Vec<String>,
-    /// The complaint about the first key that JSON cannot have.
-    bad_key: Option<String>,
+    /// Whether there is a key that JSON cannot have, unless a later one replaces what holds it.
+    has_bad_key: bool,
     has_non_finite: bool,
     /// Long strings that aliases refer to.
     shared: HashMap<u32, Str>,
@@ -138,7 +138,7 @@ impl<'d> Decoder<'d> {
             depth: 0,
             too_deep: None,
             duplicates: Vec::new(),
-            bad_key: None,
+            has_bad_key: false,
             has_non_finite: false,
             shared: HashMap::new(),
         }
@@ -153,10 +153,13 @@ impl<'d> Decoder<'d> {
                 self.duplicates.join("\n  ")
             )));
         }
-        match self.bad_key.take() {
-            Some(complaint) => Err(Error::new(complaint)),
-            None => Ok(value),
+        if self.has_bad_key {
+            let keyed: GoValue = self.again()?;
+            if let Some(complaint) = keyed.bad_key() {
+                return Err(Error::new(complaint));
+            }
         }
+        Ok(value)
     }
 
     fn node(&self, index: u32) -> Result<&'d DocumentNode<'d>, Error> {
@@ -294,7 +297,7 @@ impl<'d> Decoder<'d> {
         }
         match B::key(key) {
             Ok(key) => entries.entries.push((key, value)),
-            Err(key) => self.complain_of_key(&key, value_index),
+            Err(_) => self.has_bad_key = true,
         }
         Ok(())
     }
@@ -320,20 +323,10 @@ impl<'d> Decoder<'d> {
         }
     }
 
-    fn complain_of_key(&mut self, key: &Node, value: u32) {
-        if self.bad_key.is_some() {
-            return;
-        }
-        let counts = (self.decoded, self.aliased);
-        let value = match self.uncounted::<GoValue>(value) {
-            Ok(value) => value.to_syntax(),
-            Err(error) => error.text().into(),
-        };
-        (self.decoded, self.aliased) = counts;
-        let (kind, key) = key_syntax(key);
-        self.bad_key = Some(format!(
-            "unsupported map key of type: {kind}, key: {key}, value: {value}"
-        ));
+    /// Decodes the document once more, which is known to go well.
+    fn again<B: Build>(&mut self) -> Result<B, Error> {
+        (self.decoded, self.aliased) = (0, 0);
+        self.value(0)
     }
 
     /// Puts the entries of a mapping, or of several, where a `<<` stands.

@@ -18,7 +18,7 @@ impl<'a> Scanner<'a> {
             if self.cursor.at_document_indicator() {
                 return Err(self.fault("found unexpected document indicator"));
             }
-            self.cursor.check()?;
+            self.cursor.check_ahead(4)?;
             if self.cursor.at_end() {
                 return Err(self.fault("found unexpected end of stream"));
             }
@@ -39,6 +39,7 @@ impl<'a> Scanner<'a> {
             let start = self.cursor.position();
             self.skip_quoted_run(single);
             pieces.extend(self, start, self.cursor.position());
+            self.cursor.check_ahead(2)?;
             match (self.cursor.byte(), self.cursor.byte_at(1)) {
                 (b'\'', b'\'') if single => {
                     pieces.owned(self).push(b'\'');
@@ -104,13 +105,15 @@ impl<'a> Scanner<'a> {
             b'u' => 4,
             b'U' => 8,
             byte => {
-                let text = simple_escape(byte).ok_or_else(|| self.escape_fault())?;
+                let text = simple_escape(byte)
+                    .ok_or_else(|| self.fault("found unknown escape character"))?;
                 pieces.owned(self).extend_from_slice(text.as_bytes());
                 self.cursor.advance(1);
                 return Ok(());
             }
         };
         self.cursor.advance(1);
+        self.cursor.check_ahead(digits)?;
         let mut code: u32 = 0;
         for offset in 0..digits {
             let Some(digit) = char::from(self.cursor.byte_at(offset)).to_digit(16) else {
@@ -127,13 +130,6 @@ impl<'a> Scanner<'a> {
         pieces.owned(self).extend_from_slice(text.as_bytes());
         self.cursor.advance(digits);
         Ok(())
-    }
-
-    fn escape_fault(&self) -> Fault {
-        match self.cursor.check() {
-            Err(fault) => fault,
-            Ok(()) => self.fault("found unknown escape character"),
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Values in Go syntax, for the errors about keys that are none.
 
 use gotmpl::Str;
+use gotmpl::strconv::append_quoted;
 
 use crate::number::{push_float, push_int};
 use crate::{Node, yaml::decode::Build};
@@ -58,6 +59,26 @@ impl GoValue {
         String::from_utf8_lossy(&out).into_owned()
     }
 
+    /// The complaint about the first key that JSON cannot have.
+    pub(super) fn bad_key(&self) -> Option<String> {
+        match self {
+            Self::Scalar(_) => None,
+            Self::List(items) => items.iter().find_map(Self::bad_key),
+            Self::Map(entries) => entries.iter().find_map(|(key, value)| {
+                let kind = match key {
+                    Self::Scalar(Node::Null) => "%!s(<nil>)",
+                    Self::Scalar(Node::Uint(_)) => "uint64",
+                    _ => return value.bad_key(),
+                };
+                Some(format!(
+                    "unsupported map key of type: {kind}, key: {}, value: {}",
+                    key.to_syntax(),
+                    value.to_syntax()
+                ))
+            }),
+        }
+    }
+
     fn push(&self, out: &mut Vec<u8>) {
         if out.len() > LIMIT {
             return;
@@ -85,15 +106,16 @@ impl GoValue {
         }
     }
 
-    /// Orders keys as Go prints them: by type, then by value.
+    /// Orders keys as Go prints them: by type, then by value. The order of types is that of their
+    /// addresses in a Go program, as seen in one.
     fn rank(&self) -> (u8, u64, Option<&Str>) {
         match self {
             Self::Scalar(Node::Null) => (0, 0, None),
-            Self::Scalar(Node::Bool(value)) => (1, u64::from(*value), None),
-            Self::Scalar(Node::Int(value)) => (2, value.cast_unsigned() ^ (1 << 63), None),
-            Self::Scalar(Node::Uint(value)) => (3, *value, None),
+            Self::Scalar(Node::Bool(value)) => (5, u64::from(*value), None),
+            Self::Scalar(Node::Int(value)) => (3, value.cast_unsigned() ^ (1 << 63), None),
+            Self::Scalar(Node::Uint(value)) => (2, *value, None),
             Self::Scalar(Node::Float(value)) => (4, float_rank(*value), None),
-            Self::Scalar(Node::String(text)) => (5, 0, Some(text)),
+            Self::Scalar(Node::String(text)) => (1, 0, Some(text)),
             _ => (6, 0, None),
         }
     }
@@ -119,49 +141,7 @@ fn push_scalar(out: &mut Vec<u8>, scalar: &Node) {
         Node::Int(value) => push_int(out, *value),
         Node::Uint(value) => out.extend_from_slice(format!("{value:#x}").as_bytes()),
         Node::Float(value) => push_float(out, *value),
-        Node::String(text) => push_quoted(out, text),
+        Node::String(text) => append_quoted(out, text, false),
         _ => out.extend_from_slice(b"interface {}(nil)"),
-    }
-}
-
-/// Appends a string as Go's `strconv.Quote` does.
-fn push_quoted(out: &mut Vec<u8>, text: &[u8]) {
-    out.push(b'"');
-    for chunk in text.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            push_quoted_char(out, character);
-        }
-        for byte in chunk.invalid() {
-            out.extend_from_slice(format!("\\x{byte:02x}").as_bytes());
-        }
-    }
-    out.push(b'"');
-}
-
-fn push_quoted_char(out: &mut Vec<u8>, character: char) {
-    let escaped = match character {
-        '"' => "\\\"".into(),
-        '\\' => "\\\\".into(),
-        '\x07' => "\\a".into(),
-        '\x08' => "\\b".into(),
-        '\x0C' => "\\f".into(),
-        '\n' => "\\n".into(),
-        '\r' => "\\r".into(),
-        '\t' => "\\t".into(),
-        '\x0B' => "\\v".into(),
-        ' '..='~' => character.to_string(),
-        '\0'..='\x1F' | '\x7F' => format!("\\x{:02x}", u32::from(character)),
-        _ if character.escape_debug().count() == 1 => character.to_string(),
-        '\u{80}'..='\u{FFFF}' => format!("\\u{:04x}", u32::from(character)),
-        _ => format!("\\U{:08x}", u32::from(character)),
-    };
-    out.extend_from_slice(escaped.as_bytes());
-}
-
-/// The type and the value of a key that JSON cannot have, as Go prints them.
-pub(super) fn key_syntax(key: &Node) -> (&'static str, String) {
-    match key {
-        Node::Uint(value) => ("uint64", format!("{value:#x}")),
-        _ => ("%!s(<nil>)", "<nil>".into()),
     }
 }

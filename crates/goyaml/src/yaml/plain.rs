@@ -91,6 +91,7 @@ impl<'a> Scanner<'a> {
         let mut folding = false;
         while !self.cursor.at_document_indicator() && self.cursor.byte() != b'#' {
             let word = self.cursor.position();
+            self.cursor.check_ahead(4)?;
             self.skip_word();
             if self.cursor.position() > word {
                 if folding {

@@ -109,6 +109,7 @@ impl<'a> Scanner<'a> {
         self.skip_to_token();
         self.cursor.check()?;
         self.unroll_indent(i64::from(self.cursor.mark.column));
+        self.cursor.check_ahead(4)?;
         if self.cursor.at_end() {
             return self.fetch_stream_end();
         }
@@ -179,6 +180,12 @@ impl<'a> Scanner<'a> {
             line,
             key_level: 0,
         });
+    }
+
+    /// Puts a token before the `position`th of the queue; at its end if there is none.
+    fn insert(&mut self, position: Option<usize>, token: Token<'a>) {
+        let end = self.tokens.len();
+        self.tokens.insert(position.unwrap_or(end).min(end), token);
     }
 
     /// The number that the next token in the queue will have.
@@ -268,8 +275,7 @@ impl<'a> Scanner<'a> {
             line,
             key_level: 0,
         };
-        let position = position.unwrap_or(self.tokens.len()).min(self.tokens.len());
-        self.tokens.insert(position, token);
+        self.insert(position, token);
         Ok(())
     }
 
@@ -321,7 +327,10 @@ impl<'a> Scanner<'a> {
 
     fn fetch_flow_start(&mut self, kind: TokenKind<'a>) -> Result<(), Fault> {
         let key = self.save_simple_key()?;
-        self.simple_keys.push(SimpleKey::default());
+        self.simple_keys.push(SimpleKey {
+            token: self.next_number(),
+            ..SimpleKey::default()
+        });
         self.flow_level += 1;
         if self.flow_level > MAX_LEVELS {
             return Err(self.fault(TOO_DEEP));
@@ -336,12 +345,26 @@ impl<'a> Scanner<'a> {
         self.remove_simple_key()?;
         if self.flow_level > 0 {
             self.flow_level -= 1;
-            self.simple_keys.pop();
+            self.forget_last_key();
         }
         self.simple_key_allowed = false;
         self.push(kind, self.cursor.mark.line);
         self.cursor.advance(1);
         Ok(())
+    }
+
+    /// Drops the innermost level of simple keys.
+    ///
+    /// A level without a key of its own carries the number of the collection's token, and go-yaml
+    /// forgets the key that starts there: `{}` and `[]` are handed on before it is clear whether
+    /// they are keys.
+    fn forget_last_key(&mut self) {
+        if let Some(key) = self.simple_keys.pop()
+            && let Some(position) = key.token.checked_sub(self.taken)
+            && let Some(token) = self.tokens.get_mut(position)
+        {
+            token.key_level = 0;
+        }
     }
 
     fn fetch_flow_entry(&mut self) -> Result<(), Fault> {
@@ -411,16 +434,16 @@ impl<'a> Scanner<'a> {
 
     /// Puts the key's token, and that of the mapping that it may open, before what the key is.
     fn insert_key(&mut self, key: &SimpleKey) -> Result<(), Fault> {
-        let position = key.token.saturating_sub(self.taken).min(self.tokens.len());
+        let position = key.token.checked_sub(self.taken);
         let token = Token {
             kind: TokenKind::Key,
             line: key.mark.line,
             key_level: 0,
         };
-        self.tokens.insert(position, token);
+        self.insert(position, token);
         self.roll_indent(
             key.mark.column,
-            Some(position),
+            position,
             TokenKind::BlockMappingStart,
             key.mark.line,
         )?;

@@ -2,9 +2,13 @@
 
 use std::borrow::Cow;
 
+use super::chars;
+
 /// How many bytes go-yaml decodes at a time. A bad character is reported when its block is needed,
 /// so that errors of earlier blocks come first.
 const BLOCK: usize = 512;
+
+const INCOMPLETE: &str = "incomplete UTF-8 octet sequence";
 
 /// A text that is UTF-8 without control characters, as far as it goes.
 pub(crate) struct Source<'a> {
@@ -31,8 +35,9 @@ impl<'a> Source<'a> {
     fn from_utf8(text: &'a [u8], skipped: usize) -> Self {
         let (valid, failure) = check(text);
         let end = match failure {
+            // More could follow what is incomplete: it is reported when it is needed itself.
+            Some(INCOMPLETE) | None => valid,
             Some(_) => block_start(text, valid, skipped),
-            None => text.len(),
         };
         let text = text.get(..end).unwrap_or_default();
         let bom_until = match text {
@@ -61,7 +66,8 @@ impl<'a> Source<'a> {
 fn block_start(text: &[u8], bad: usize, skipped: usize) -> usize {
     let mut start = 0;
     let mut end = BLOCK - skipped;
-    while end <= bad {
+    let width = text.get(bad).map_or(1, |&byte| chars::width(byte));
+    while end < bad + width {
         let mut cut = end;
         while cut > start && text.get(cut).is_some_and(|byte| byte & 0xC0 == 0x80) {
             cut -= 1;
@@ -125,7 +131,7 @@ fn decode(bytes: &[u8]) -> Result<(u32, usize), &'static str> {
         _ => return Err("invalid leading UTF-8 octet"),
     };
     let Some(rest) = bytes.get(1..width) else {
-        return Err("incomplete UTF-8 octet sequence");
+        return Err(INCOMPLETE);
     };
     let mut value = u32::from(bits);
     for &byte in rest {

@@ -113,6 +113,7 @@ impl<'a> Scanner<'a> {
     fn scan_uri_escape(&mut self, uri: &mut Vec<u8>) -> Result<(), Fault> {
         let mut left = None;
         while left != Some(0) {
+            self.cursor.check_ahead(3)?;
             let octet = self.uri_octet()?;
             left = match left {
                 None => Some(self.octet_width(octet)? - 1),
