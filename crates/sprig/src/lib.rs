@@ -26,7 +26,6 @@ use gotmpl::Functions;
 /// Helm's own. Put a [`helm::RenderHost`] into the execution for those that need the render.
 #[must_use]
 pub fn functions(environment: &Environment) -> Functions {
-    let _ = environment;
     let mut functions = Functions::new();
     strings::register(&mut functions);
     lists::register(&mut functions);
@@ -37,6 +36,7 @@ pub fn functions(environment: &Environment) -> Functions {
     semver::register(&mut functions);
     encoding::register(&mut functions);
     paths::register(&mut functions);
+    time::register(&mut functions, environment);
     helm::register(&mut functions);
     functions
 }

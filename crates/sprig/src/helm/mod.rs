@@ -1,6 +1,7 @@
 //! Helm's own functions, and what the engine gives them.
 
 mod data;
+mod duration;
 mod host;
 mod render;
 
@@ -15,5 +16,6 @@ pub const MESSAGE_END: &str = "HELM_ERR_END";
 
 pub(crate) fn register(functions: &mut gotmpl::Functions) {
     data::register(functions);
+    duration::register(functions);
     render::register(functions);
 }

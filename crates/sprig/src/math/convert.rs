@@ -93,7 +93,7 @@ pub(crate) fn parse_float(text: &[u8]) -> Option<f64> {
 }
 
 /// `strconv.Atoi` without its error: what is too large is the largest number.
-fn clamped(text: &[u8]) -> i64 {
+pub(crate) fn clamped(text: &[u8]) -> i64 {
     match parse(text, 10) {
         Some(Ok(number) | Err(number)) => number,
         None => 0,

@@ -58,7 +58,7 @@ const TWO: &[Type] = &[Type::String, Type::String];
 
 fn register_trims(functions: &mut Functions) {
     define(functions, "trim", &[Type::String], |_, a| {
-        Ok(part(string(a, 0)?, trimmed(string(a, 0)?, is_space)))
+        Ok(part(string(a, 0)?, trim_space(string(a, 0)?)))
     });
     define(functions, "trimAll", TWO, |_, a| {
         let set: Vec<char> = runes(string(a, 0)?).map(|(found, _)| found).collect();
@@ -89,6 +89,11 @@ pub(super) fn part(whole: &Str, kept: &[u8]) -> Value {
     } else {
         kept.into()
     })
+}
+
+/// `strings.TrimSpace`.
+pub(crate) fn trim_space(text: &[u8]) -> &[u8] {
+    trimmed(text, is_space)
 }
 
 /// The string without the characters at both ends that are to go.

@@ -9,7 +9,7 @@ mod wrap;
 
 use gotmpl::{Call, FunctionError, Functions};
 
-pub(crate) use join::strings_of;
+pub(crate) use cut::{out_of_range, trim_space};
 
 pub(crate) fn register(functions: &mut Functions) {
     cut::register(functions);

@@ -1,7 +1,19 @@
-//! Times and durations.
+//! Times and durations as Go's `time` package has them.
 
-/// The number of an object that is a named `int` in Go: a month or a weekday.
-pub(crate) fn named_int(object: &dyn gotmpl::Object) -> Option<i64> {
-    let _ = object;
-    None
-}
+mod civil;
+mod duration;
+mod format;
+mod functions;
+mod layout;
+mod methods;
+mod object;
+mod parse;
+mod quote;
+mod zone;
+
+pub(crate) use civil::Time;
+pub(crate) use duration::{format_duration, parse_duration, round, truncate};
+pub(crate) use functions::register;
+pub(crate) use methods::in_units;
+pub(crate) use object::{as_duration, as_time, duration_value, named_int, time_value};
+pub(crate) use zone::Zone;
