@@ -12,6 +12,7 @@ mod lists;
 mod math;
 mod paths;
 mod reflection;
+mod regexp;
 pub mod semver;
 mod strings;
 mod text;
@@ -36,6 +37,7 @@ pub fn functions(environment: &Environment) -> Functions {
     semver::register(&mut functions);
     encoding::register(&mut functions);
     paths::register(&mut functions);
+    regexp::register(&mut functions);
     time::register(&mut functions, environment);
     helm::register(&mut functions);
     functions

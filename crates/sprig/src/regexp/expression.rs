@@ -1,0 +1,172 @@
+//! Compiled expressions, kept between calls.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+
+use gotmpl::{Call, FunctionError, Str};
+use regex::bytes::{Regex, RegexBuilder};
+
+use super::translate::{SyntaxError, translate};
+use crate::unicode::decode;
+
+/// How many expressions are kept.
+const CACHE_SIZE: usize = 1_000;
+
+/// Longer expressions are not kept.
+const CACHED_LENGTH: usize = 4_096;
+
+/// What an expression may take when compiled.
+const SIZE_LIMIT: usize = 10 << 20;
+
+/// The bytes that compiling an expression is charged for, besides those of its text.
+const COMPILE_CHARGE: usize = 16 << 10;
+
+/// What is charged for one that turns out to be too large.
+const TOO_LARGE_CHARGE: usize = 4 << 20;
+
+/// A Go regular expression.
+pub(super) struct Expression {
+    regex: Regex,
+    names: Vec<String>,
+}
+
+type Cache = RwLock<HashMap<Str, Arc<Expression>>>;
+
+static CACHE: LazyLock<Cache> = LazyLock::new(Cache::default);
+
+/// The expression of a pattern, compiled now or before. The inner error is that of Go for a bad
+/// pattern, the outer one that of a budget that is used up.
+pub(super) fn compile(
+    call: &mut dyn Call,
+    pattern: &Str,
+) -> Result<Result<Arc<Expression>, SyntaxError>, FunctionError> {
+    let cache = CACHE.read().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = cache.get(pattern) {
+        return Ok(Ok(Arc::clone(found)));
+    }
+    drop(cache);
+    call.charge(COMPILE_CHARGE.saturating_add(pattern.len().saturating_mul(16)))?;
+    let translation = match translate(pattern) {
+        Ok(translation) => translation,
+        Err(error) => return Ok(Err(error)),
+    };
+    let built = RegexBuilder::new(&translation.pattern)
+        .size_limit(SIZE_LIMIT)
+        .nest_limit(2_000)
+        .build();
+    let Ok(regex) = built else {
+        call.charge(TOO_LARGE_CHARGE)?;
+        return Ok(Err(SyntaxError::new(
+            "expression too large",
+            &pattern.to_text(),
+        )));
+    };
+    let expression = Arc::new(Expression {
+        regex,
+        names: translation.names,
+    });
+    keep(pattern, &expression);
+    Ok(Ok(expression))
+}
+
+fn keep(pattern: &Str, expression: &Arc<Expression>) {
+    if pattern.len() > CACHED_LENGTH {
+        return;
+    }
+    let mut cache = CACHE.write().unwrap_or_else(PoisonError::into_inner);
+    if cache.len() >= CACHE_SIZE {
+        cache.clear();
+    }
+    cache.insert(pattern.clone(), Arc::clone(expression));
+}
+
+/// The bounds of a match and of its groups.
+pub(super) type Groups = Vec<Option<Range<usize>>>;
+
+impl Expression {
+    pub(super) fn is_match(&self, text: &[u8]) -> bool {
+        self.regex.is_match(text)
+    }
+
+    /// The first match.
+    pub(super) fn find<'t>(&self, text: &'t [u8]) -> &'t [u8] {
+        self.regex.find(text).map_or(b"", |found| found.as_bytes())
+    }
+
+    /// The group that a name of a replacement refers to: the first one of that name in the match.
+    pub(super) fn named(&self, name: &[u8], groups: &Groups) -> Option<usize> {
+        let names = self.names.iter().zip(groups);
+        names
+            .enumerate()
+            .find(|(_, (found, group))| found.as_bytes() == name && group.is_some())
+            .map(|(index, _)| index)
+    }
+
+    /// All matches that Go finds: an empty match right after another match is none.
+    pub(super) fn find_all(&self, text: &[u8], limit: usize) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        let (mut position, mut previous_end) = (0, None);
+        while found.len() < limit && position <= text.len() {
+            let Some(next) = self.regex.find_at(text, position) else {
+                break;
+            };
+            let range = next.range();
+            let accepted = range.end != position || Some(range.start) != previous_end;
+            position = match range.end == position {
+                true => position + width(text, position).max(1),
+                false => range.end,
+            };
+            previous_end = Some(range.end);
+            if accepted {
+                found.push(range);
+            }
+        }
+        found
+    }
+
+    /// Calls back for every match that Go's `ReplaceAll` replaces, in order.
+    pub(super) fn each_replaced(
+        &self,
+        text: &[u8],
+        groups_wanted: bool,
+        mut each: impl FnMut(&Groups) -> Result<(), FunctionError>,
+    ) -> Result<(), FunctionError> {
+        let (mut last_end, mut position) = (0, 0);
+        while position <= text.len() {
+            let Some(groups) = self.groups_at(text, position, groups_wanted) else {
+                break;
+            };
+            let Some(Some(whole)) = groups.first() else {
+                break;
+            };
+            let whole = whole.clone();
+            if whole.end > last_end || whole.start == 0 {
+                each(&groups)?;
+            }
+            last_end = whole.end;
+            let next = position + width(text, position).max(1);
+            position = if next > whole.end { next } else { whole.end };
+        }
+        Ok(())
+    }
+
+    fn groups_at(&self, text: &[u8], position: usize, wanted: bool) -> Option<Groups> {
+        if !wanted {
+            let found = self.regex.find_at(text, position)?;
+            return Some(vec![Some(found.range())]);
+        }
+        let captures = self.regex.captures_at(text, position)?;
+        Some(
+            captures
+                .iter()
+                .map(|group| group.map(|group| group.range()))
+                .collect(),
+        )
+    }
+}
+
+/// How long the character at a place is; 0 at the end.
+fn width(text: &[u8], position: usize) -> usize {
+    decode(text.get(position..).unwrap_or_default()).map_or(0, |(_, length)| length)
+}
