@@ -15,6 +15,8 @@ pub enum Type {
     Int64,
     /// `uint64`: fields of a semantic version
     Uint64,
+    /// `uint32`: the counter of `derivePassword`; its values travel as `uint64`
+    Uint32,
     /// `int32`: a character, from `index "abc" 0` it is `uint8`
     Int32,
     /// `uint8`: an element of a string or of `[]byte`
@@ -39,6 +41,7 @@ impl fmt::Display for Type {
             Self::Int => f.write_str("int"),
             Self::Int64 => f.write_str("int64"),
             Self::Uint64 => f.write_str("uint64"),
+            Self::Uint32 => f.write_str("uint32"),
             Self::Int32 => f.write_str("int32"),
             Self::Uint8 => f.write_str("uint8"),
             Self::Float64 => f.write_str("float64"),
