@@ -10,14 +10,18 @@ pub mod helm;
 mod json;
 mod lists;
 mod math;
+mod network;
 mod paths;
+mod random;
 mod reflection;
 mod regexp;
 pub mod semver;
 mod strings;
 mod text;
 mod time;
+mod toml;
 mod unicode;
+mod url;
 
 pub use environment::{Clock, Environment, KeyGenerator, Network, Random, SystemSource};
 
@@ -37,6 +41,11 @@ pub fn functions(environment: &Environment) -> Functions {
     semver::register(&mut functions);
     encoding::register(&mut functions);
     paths::register(&mut functions);
+    toml::register(&mut functions, environment);
+    url::register(&mut functions);
+    random::register(&mut functions, environment);
+    network::register(&mut functions, environment);
+    crypto::register(&mut functions, environment);
     regexp::register(&mut functions);
     time::register(&mut functions, environment);
     helm::register(&mut functions);

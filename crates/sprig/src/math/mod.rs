@@ -8,7 +8,7 @@ mod sequence;
 
 use gotmpl::Functions;
 
-pub(crate) use convert::{clamped as parse_decimal, parse_float, to_float64, to_int64, truncate};
+pub(crate) use convert::{clamped as parse_decimal, parse_float, to_int64, truncate};
 
 pub(crate) fn register(functions: &mut Functions) {
     convert::register(functions);

@@ -11,7 +11,7 @@ mod parse;
 mod quote;
 mod zone;
 
-pub(crate) use civil::Time;
+pub(crate) use civil::{Time, wall_seconds};
 pub(crate) use duration::{format_duration, parse_duration, round, truncate};
 pub(crate) use functions::register;
 pub(crate) use methods::in_units;

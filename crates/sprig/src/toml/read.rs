@@ -1,0 +1,159 @@
+//! The decoder. The grammar is the `toml` crate's; the types are BurntSushi's, and error texts have
+//! their shape.
+
+use gotmpl::{List, Map, Str, Type, Value, strconv};
+use toml::de::{DeTable, DeValue, Error};
+use toml::value::{Datetime, Offset};
+
+use super::{LOCAL_DATE, LOCAL_DATETIME, LOCAL_TIME};
+use crate::time::{Time, Zone, time_value, wall_seconds};
+
+/// A document as a map. The error is a text like BurntSushi's.
+pub(super) fn read(text: &[u8], local_offset: i64) -> Result<Map, String> {
+    let text = std::str::from_utf8(text).map_err(|error| {
+        let line = line_of(text, error.valid_up_to());
+        format!("toml: line {line}: invalid UTF-8 byte")
+    })?;
+    let document = DeTable::parse(text).map_err(|error| error_text(text, &error))?;
+    let reader = Reader { text, local_offset };
+    reader.table(document.get_ref())
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    local_offset: i64,
+}
+
+impl Reader<'_> {
+    fn table(&self, table: &DeTable<'_>) -> Result<Map, String> {
+        let map = Map::new();
+        for (key, value) in table {
+            let value = self.value(value.get_ref(), value.span().start)?;
+            map.insert(Str::from(&**key.get_ref()), value);
+        }
+        Ok(map)
+    }
+
+    fn value(&self, value: &DeValue<'_>, position: usize) -> Result<Value, String> {
+        Ok(match value {
+            DeValue::String(text) => Value::from(&**text),
+            DeValue::Boolean(value) => Value::Bool(*value),
+            DeValue::Integer(number) => {
+                let parsed = i64::from_str_radix(number.as_str(), number.radix());
+                Value::Int64(parsed.map_err(|_| {
+                    self.fault(
+                        position,
+                        &format!("{} is out of range for int64", number.as_str()),
+                    )
+                })?)
+            }
+            DeValue::Float(number) => {
+                let parsed = number.as_str().parse();
+                Value::Float64(
+                    parsed.map_err(|_| self.fault(position, "invalid floating point number"))?,
+                )
+            }
+            DeValue::Datetime(datetime) => time_value(self.time(datetime)),
+            DeValue::Table(table) => Value::Map(self.table(table)?),
+            DeValue::Array(items) => {
+                let mut values = Vec::with_capacity(items.len());
+                let mut headers = !items.is_empty();
+                for item in items {
+                    let start = item.span().start;
+                    // Tables of `[[headers]]` are written without braces.
+                    headers &= item.get_ref().is_table() && !self.at(start, '{');
+                    values.push(self.value(item.get_ref(), start)?);
+                }
+                let element = if headers {
+                    Type::Map(&Type::Any)
+                } else {
+                    Type::Any
+                };
+                Value::List(List::typed(element, values))
+            }
+        })
+    }
+
+    fn at(&self, position: usize, character: char) -> bool {
+        let rest = self.text.get(position..).unwrap_or_default();
+        rest.starts_with(character)
+    }
+
+    fn fault(&self, position: usize, message: &str) -> String {
+        with_position(self.text, position, message)
+    }
+
+    fn time(&self, datetime: &Datetime) -> Time {
+        let (year, month, day) = datetime.date.map_or((0, 1, 1), |date| {
+            (
+                i64::from(date.year),
+                u32::from(date.month),
+                u32::from(date.day),
+            )
+        });
+        let (second, nanos) = datetime.time.map_or((0, 0), |time| {
+            let minutes = i64::from(time.hour) * 60 + i64::from(time.minute);
+            let second = minutes * 60 + i64::from(time.second.unwrap_or(0));
+            (second, time.nanosecond.unwrap_or(0))
+        });
+        let zone = match (datetime.offset, datetime.date, datetime.time) {
+            (Some(Offset::Z), ..) => Zone::Utc,
+            (Some(Offset::Custom { minutes }), ..) => {
+                Zone::Fixed(String::new(), i64::from(minutes) * 60)
+            }
+            (None, Some(_), Some(_)) => self.local(LOCAL_DATETIME),
+            (None, Some(_), None) => self.local(LOCAL_DATE),
+            (None, None, _) => self.local(LOCAL_TIME),
+        };
+        let offset = zone.lookup(0).1;
+        let seconds = wall_seconds(year, month, day, second) - offset;
+        Time::unix(seconds, nanos).in_zone(zone)
+    }
+
+    fn local(&self, name: &str) -> Zone {
+        Zone::Fixed(name.to_owned(), self.local_offset)
+    }
+}
+
+fn error_text(text: &str, error: &Error) -> String {
+    let position = error.span().map_or(text.len(), |span| span.start);
+    with_position(text, position, error.message())
+}
+
+/// The line and the key that was read last.
+fn with_position(text: &str, position: usize, message: &str) -> String {
+    let line = line_of(text.as_bytes(), position);
+    // Messages of one line, as BurntSushi's are.
+    let message = message.lines().collect::<Vec<_>>().join(", ");
+    match last_key(text, line) {
+        Some(key) => {
+            let key = strconv::quote(key.as_bytes());
+            format!("toml: line {line} (last key {key}): {message}")
+        }
+        None => format!("toml: line {line}: {message}"),
+    }
+}
+
+fn line_of(text: &[u8], position: usize) -> usize {
+    let before = text.get(..position.min(text.len())).unwrap_or_default();
+    1 + memchr::memchr_iter(b'\n', before).count()
+}
+
+/// The key of the last assignment up to a line, with the table that it is in.
+fn last_key(text: &str, line: usize) -> Option<String> {
+    let (mut table, mut key) = (None, None);
+    for text in text.lines().take(line).map(str::trim) {
+        if let Some(header) = text.strip_prefix('[') {
+            let name = header.trim_start_matches('[').split(']').next();
+            table = name.map(|name| name.trim().to_owned());
+            key = table.clone();
+        } else if let Some((name, _)) = text.split_once('=').filter(|_| !text.starts_with('#')) {
+            let name = name.trim();
+            key = Some(match &table {
+                Some(table) => format!("{table}.{name}"),
+                None => name.to_owned(),
+            });
+        }
+    }
+    key.filter(|key| !key.is_empty())
+}
