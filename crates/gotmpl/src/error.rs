@@ -77,19 +77,26 @@ pub enum ErrorKind {
 /// A failed execution: the outermost error, which wraps the one that it came from, and so on, just
 /// as Go's errors do through `include` and `tpl`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExecError {
+pub struct ExecError(Box<Level>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Level {
     text: String,
     kind: ErrorKind,
-    source: Option<Box<Self>>,
+    source: Option<ExecError>,
 }
 
 impl ExecError {
+    fn new(text: String, kind: ErrorKind, source: Option<Self>) -> Self {
+        Self(Box::new(Level { text, kind, source }))
+    }
+
     pub(crate) fn executing(
         location: Location,
         template: Str,
         context: String,
         message: String,
-        source: Option<Box<Self>>,
+        source: Option<Self>,
     ) -> Self {
         let quoted = crate::strconv::quote(&template);
         let text = format!("template: {location}: executing {quoted} at <{context}>: {message}");
@@ -99,50 +106,39 @@ impl ExecError {
             context,
             message,
         };
-        Self { text, kind, source }
+        Self::new(text, kind, source)
     }
 
     pub(crate) fn no_template(name: &[u8], set: &[u8]) -> Self {
         let (missing, root) = (crate::strconv::quote(name), crate::strconv::quote(set));
-        Self {
-            text: format!("template: no template {missing} associated with template {root}"),
-            kind: ErrorKind::NoTemplate { name: name.into() },
-            source: None,
-        }
+        let text = format!("template: no template {missing} associated with template {root}");
+        Self::new(text, ErrorKind::NoTemplate { name: name.into() }, None)
     }
 
     pub(crate) fn parse(error: ParseError) -> Self {
-        Self {
-            text: error.to_string(),
-            kind: ErrorKind::Parse(error),
-            source: None,
-        }
+        Self::new(error.to_string(), ErrorKind::Parse(error), None)
     }
 
-    pub(crate) fn other(text: String, source: Option<Box<Self>>) -> Self {
-        Self {
-            text,
-            kind: ErrorKind::Other,
-            source,
-        }
+    pub(crate) fn other(text: String, source: Option<Self>) -> Self {
+        Self::new(text, ErrorKind::Other, source)
     }
 
     /// The whole text, as Go prints it.
     #[must_use]
     pub fn text(&self) -> &str {
-        &self.text
+        &self.0.text
     }
 
     /// What this level is.
     #[must_use]
     pub fn kind(&self) -> &ErrorKind {
-        &self.kind
+        &self.0.kind
     }
 
     /// The error that this one wraps.
     #[must_use]
     pub fn source(&self) -> Option<&Self> {
-        self.source.as_deref()
+        self.0.source.as_ref()
     }
 
     /// This error and all that it wraps, outermost first: what `errors.Unwrap` yields in Go, each
@@ -154,14 +150,13 @@ impl ExecError {
 
 impl fmt::Display for ExecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(&self.0.text)
     }
 }
 
 impl std::error::Error for ExecError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.source
-            .as_deref()
-            .map(|source| source as &(dyn std::error::Error + 'static))
+        let source = self.0.source.as_ref()?;
+        Some(source)
     }
 }

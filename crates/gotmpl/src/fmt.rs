@@ -76,6 +76,17 @@ pub fn append_value(buffer: &mut Vec<u8>, value: &Value, limit: usize) -> Result
     printer.finish()
 }
 
+/// Appends the text of a value, of what it points to for a pointer.
+pub(crate) fn append_pointee(
+    buffer: &mut Vec<u8>,
+    value: &Value,
+    limit: usize,
+) -> Result<(), TooLarge> {
+    let mut printer = Printer::new(buffer, limit);
+    printer.print_pointee(value);
+    printer.finish()
+}
+
 /// Appends what [`sprint`] gives; the buffer may grow to that many bytes.
 ///
 /// # Errors

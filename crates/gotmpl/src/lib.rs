@@ -18,15 +18,21 @@
 //! ```
 
 mod budget;
+mod builtin;
 mod compare;
 mod complex;
 mod error;
 pub mod escape;
+mod exec;
 pub mod fmt;
 mod function;
+mod lexer;
+mod parser;
 mod set;
+mod stack;
 mod str;
 pub mod strconv;
+mod tree;
 mod types;
 mod unicode;
 mod value;

@@ -1,8 +1,12 @@
 //! Named templates that see each other.
 
 use std::any::Any;
+use std::collections::HashMap;
+use std::sync::Arc;
 
-use crate::{Budget, ExecError, Functions, ParseError, Str, Value};
+use crate::exec::Executor;
+use crate::tree::Template;
+use crate::{Budget, ExecError, Functions, ParseError, Str, Value, parser};
 
 /// What a key gives that a map does not have: Go's option `missingkey`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,7 +34,33 @@ pub struct Options {
 #[derive(Clone, Debug)]
 pub struct TemplateSet {
     name: Str,
+    layer: Arc<Layer>,
 }
+
+/// Templates on top of others, which they hide.
+#[derive(Debug, Default)]
+struct Layer {
+    templates: HashMap<Str, Arc<Template>>,
+    below: Option<Arc<Self>>,
+}
+
+impl Layer {
+    fn get(&self, name: &[u8]) -> Option<&Arc<Template>> {
+        std::iter::successors(Some(self), |layer| layer.below.as_deref())
+            .find_map(|layer| layer.templates.get(name))
+    }
+
+    /// Adds a template, unless it is empty and hides another.
+    fn add(&mut self, template: &Arc<Template>) {
+        if !template.empty || self.get(&template.name).is_none() {
+            let name = template.name.clone();
+            self.templates.insert(name, Arc::clone(template));
+        }
+    }
+}
+
+/// How many layers are looked through before they are made one.
+const MOST_LAYERS: usize = 8;
 
 impl TemplateSet {
     /// An empty set. The name is that of the root template, `gotpl` in Helm: it appears in
@@ -38,7 +68,10 @@ impl TemplateSet {
     /// under it.
     #[must_use]
     pub fn new(name: impl Into<Str>) -> Self {
-        Self { name: name.into() }
+        Self {
+            name: name.into(),
+            layer: Arc::default(),
+        }
     }
 
     /// Parses a text as the template of this name, and all that it defines.
@@ -55,15 +88,68 @@ impl TemplateSet {
         text: impl Into<Str>,
         functions: &Functions,
     ) -> Result<(), ParseError> {
-        let (_, _, _) = (name.into(), text.into(), functions);
+        let templates = parser::parse(&name.into(), text.into(), functions)?;
+        match Arc::get_mut(&mut self.layer) {
+            Some(layer) => templates.iter().for_each(|template| layer.add(template)),
+            None => *self = self.with(&templates),
+        }
         Ok(())
+    }
+
+    /// The set with more templates on top.
+    pub(crate) fn with(&self, templates: &[Arc<Template>]) -> Self {
+        let mut layer = Layer {
+            templates: HashMap::new(),
+            below: Some(Arc::clone(&self.layer)),
+        };
+        if self.depth() >= MOST_LAYERS {
+            layer = self.flat();
+        }
+        templates.iter().for_each(|template| layer.add(template));
+        Self {
+            name: self.name.clone(),
+            layer: Arc::new(layer),
+        }
+    }
+
+    fn depth(&self) -> usize {
+        std::iter::successors(Some(&*self.layer), |layer| layer.below.as_deref()).count()
+    }
+
+    /// All layers as one.
+    fn flat(&self) -> Layer {
+        let mut templates = HashMap::new();
+        for layer in std::iter::successors(Some(&*self.layer), |layer| layer.below.as_deref()) {
+            for (name, template) in &layer.templates {
+                templates
+                    .entry(name.clone())
+                    .or_insert_with(|| Arc::clone(template));
+            }
+        }
+        Layer {
+            templates,
+            below: None,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &[u8] {
+        &self.name
+    }
+
+    pub(crate) fn get(&self, name: &[u8]) -> Option<Arc<Template>> {
+        self.layer.get(name).cloned()
     }
 
     /// Whether there is a template of this name.
     #[must_use]
     pub fn contains(&self, name: &[u8]) -> bool {
-        let _ = name;
-        false
+        self.layer.get(name).is_some()
+    }
+
+    /// The names of all templates, in no order.
+    #[must_use]
+    pub fn names(&self) -> Vec<Str> {
+        self.flat().templates.into_keys().collect()
     }
 
     /// Executes a template on this data and returns what it printed.
@@ -82,7 +168,7 @@ impl TemplateSet {
         options: Options,
         budget: &mut Budget,
     ) -> Result<Vec<u8>, ExecError> {
-        let _ = (data, functions, host, options, budget);
-        Err(ExecError::no_template(name.as_bytes(), &self.name))
+        let executor = Executor::new(self, functions, host, options, budget);
+        executor.execute(name.as_bytes(), data)
     }
 }

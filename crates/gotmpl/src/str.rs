@@ -18,6 +18,11 @@ impl Str {
         &self.0
     }
 
+    /// Whether nothing else refers to the bytes.
+    pub(crate) fn is_unshared(&self) -> bool {
+        Arc::strong_count(&self.0) == 1
+    }
+
     /// The text, with every invalid byte replaced by U+FFFD.
     #[must_use]
     pub fn to_text(&self) -> std::borrow::Cow<'_, str> {

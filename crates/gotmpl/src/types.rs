@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::{List, Map, Str, Value};
+
 /// The Go type of a value, of the elements of a container, or of a parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Type {
@@ -26,11 +28,40 @@ pub enum Type {
     /// `string`
     String,
     /// `[]T`; `[]byte` is `List(&Type::Uint8)`
-    List(&'static Type),
+    List(&'static Self),
     /// `map[string]T`
-    Map(&'static Type),
+    Map(&'static Self),
     /// any other type, by the name that Go's `%T` prints
     Named(&'static str),
+}
+
+impl Type {
+    /// Whether nil is a value of this type: interfaces, slices, maps and pointers.
+    pub(crate) fn can_be_nil(self) -> bool {
+        match self {
+            Self::Any | Self::List(_) | Self::Map(_) => true,
+            Self::Named(name) => name.starts_with('*'),
+            _ => false,
+        }
+    }
+
+    /// The zero value, as Go has it for a missing key.
+    pub(crate) fn zero(self) -> Value {
+        match self {
+            Self::Any | Self::Named(_) => Value::Nil,
+            Self::Bool => Value::Bool(false),
+            Self::Int => Value::Int(0),
+            Self::Int64 => Value::Int64(0),
+            Self::Uint64 => Value::Uint64(0),
+            Self::Int32 => Value::Int32(0),
+            Self::Uint8 => Value::Uint8(0),
+            Self::Float64 => Value::Float64(0.0),
+            Self::String => Value::String(Str::default()),
+            Self::List(Self::Uint8) => Value::Bytes(Str::default()),
+            Self::List(element) => Value::List(List::nil(*element)),
+            Self::Map(element) => Value::Map(Map::nil(*element)),
+        }
+    }
 }
 
 impl fmt::Display for Type {

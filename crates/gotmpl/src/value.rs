@@ -117,6 +117,11 @@ impl List {
     pub(crate) fn address(&self) -> usize {
         Rc::as_ptr(&self.0).addr()
     }
+
+    /// Whether nothing else refers to it.
+    pub(crate) fn is_unshared(&self) -> bool {
+        Rc::strong_count(&self.0) == 1
+    }
 }
 
 /// A Go `map[string]T`: clones refer to the same map.
@@ -290,6 +295,11 @@ impl Map {
 
     pub(crate) fn address(&self) -> usize {
         Rc::as_ptr(&self.0).addr()
+    }
+
+    /// Whether nothing else refers to it.
+    pub(crate) fn is_unshared(&self) -> bool {
+        Rc::strong_count(&self.0) == 1
     }
 }
 
@@ -510,6 +520,12 @@ fn next_pending() -> Option<Children> {
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
         Self::String(text.into())
+    }
+}
+
+impl From<Str> for Value {
+    fn from(text: Str) -> Self {
+        Self::String(text)
     }
 }
 

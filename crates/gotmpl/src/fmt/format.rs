@@ -175,8 +175,11 @@ impl Flags {
     /// `%U`, and `%#U` with the character itself.
     pub(super) fn unicode(&self, buffer: &mut Vec<u8>, value: Integer) {
         let bits = value.bits();
-        let digits = self.precision.unwrap_or(4).max(4);
-        let mut text = format!("U+{bits:0digits$X}").into_bytes();
+        let digits = format!("{bits:X}");
+        let least = self.precision.unwrap_or(4).max(4);
+        let mut text = b"U+".to_vec();
+        text.resize(2 + least.saturating_sub(digits.len()), b'0');
+        text.extend_from_slice(digits.as_bytes());
         let code = u32::try_from(bits).ok().filter(|&code| code <= 0x10_FFFF);
         if let Some(code) = code.filter(|&code| self.sharp && unicode::is_print(code)) {
             text.extend_from_slice(b" '");

@@ -85,8 +85,22 @@ impl<'b> Printer<'b> {
                 self.flags.string(self.buffer, &name);
             }
             ('p', _) => self.pointer(value, verb),
+            ('w', Value::List(_) | Value::Map(_) | Value::Object(_)) => {
+                self.bad_verb(verb, Some(value));
+            }
             _ => self.print_value(value, verb, 0),
         }
+    }
+
+    /// The struct behind a pointer, which does not have the pointer's methods.
+    pub(crate) fn print_pointee(&mut self, value: &Value) {
+        if let Value::Object(object) = value
+            && let Some(name) = object.go_type().strip_prefix('*')
+            && let Some(members) = object.members()
+        {
+            return self.structure(name, &members, 'v', 0);
+        }
+        self.print_argument(value, 'v');
     }
 
     fn print_value(&mut self, value: &Value, verb: char, depth: usize) {
@@ -283,14 +297,29 @@ impl<'b> Printer<'b> {
         if let Some(list) = object.as_list() {
             return self.list(&list, value, verb, depth);
         }
-        let members = object.members();
-        let stringable = matches!(verb, 'v' | 's' | 'x' | 'X' | 'q');
-        match members {
-            Some(members) if self.erroring || !object.is_stringer() || !stringable => {
-                self.structure(object.go_type(), &members, verb, depth);
+        let stringable = matches!(verb, 'v' | 's' | 'x' | 'X' | 'q') && !self.flags.sharp_v;
+        if stringable && !self.erroring && object.is_stringer() {
+            return self.string(value, &object.display(), verb);
+        }
+        match (object.as_basic(), object.members()) {
+            (Some(basic), _) => self.basic(value, &basic, verb, depth),
+            (None, Some(members)) => self.structure(object.go_type(), &members, verb, depth),
+            (None, None) if verb == 'v' => self.flags.string(self.buffer, &object.display()),
+            (None, None) if stringable => self.string(value, &object.display(), verb),
+            (None, None) => self.bad_verb(verb, Some(value)),
+        }
+    }
+
+    /// An object as the plain value that it is; complaints name its own type.
+    fn basic(&mut self, value: &Value, basic: &Value, verb: char, depth: usize) {
+        match basic {
+            Value::Int(number) | Value::Int64(number) => {
+                self.integer(value, (*number).into(), verb);
             }
-            _ if stringable => self.string(value, &object.display(), verb),
-            _ => self.bad_verb(verb, Some(value)),
+            Value::Uint64(number) => self.integer(value, (*number).into(), verb),
+            Value::Float64(number) => self.float(value, *number, verb),
+            Value::String(text) => self.string(value, text, verb),
+            _ => self.print_value(basic, verb, depth),
         }
     }
 

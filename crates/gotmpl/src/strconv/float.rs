@@ -33,10 +33,14 @@ pub fn append_float(buffer: &mut Vec<u8>, value: f64, verb: u8, precision: Optio
     match (verb, precision) {
         (b'b', _) => append_binary(buffer, value),
         (b'x' | b'X', _) => append_hex(buffer, value, verb, precision),
-        (b'f', Some(precision)) => write_to(buffer, format_args!("{value:.precision$}")),
+        (b'f', Some(precision)) => {
+            let exact = precision.min(MOST_DIGITS);
+            write_to(buffer, format_args!("{value:.exact$}"));
+            buffer.resize(buffer.len() + (precision - exact), b'0');
+        }
         (b'f', None) => append_fixed(buffer, &Decimal::new(value, None)),
         (b'e' | b'E', _) => {
-            append_exponent(buffer, &Decimal::new(value, precision), verb, precision)
+            append_exponent(buffer, &Decimal::new(value, precision), verb, precision);
         }
         (b'g' | b'G', _) => append_general(buffer, value, verb, precision),
         _ => buffer.extend_from_slice(&[b'%', verb]),
@@ -63,6 +67,9 @@ fn write_to(buffer: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
     let _ = buffer.write_fmt(text);
 }
 
+/// No float has more digits than that; what follows are zeros.
+const MOST_DIGITS: usize = 1100;
+
 /// `0.DIGITS · 10^point`; the digits have no zero at the end.
 struct Decimal {
     digits: Vec<u8>,
@@ -79,7 +86,7 @@ impl Decimal {
             };
         }
         match after_first {
-            Some(count) => Self::parse(&format!("{value:.count$e}")),
+            Some(count) => Self::parse(&format!("{value:.0$e}", count.min(MOST_DIGITS))),
             None => Self::shortest(value, 15),
         }
     }
@@ -147,7 +154,7 @@ fn append_general(buffer: &mut Vec<u8>, value: f64, verb: u8, precision: Option<
     };
     if exponent < -4 || exponent >= i64::try_from(threshold).unwrap_or(i64::MAX) {
         let after_first = digits.unwrap_or(count).min(count).saturating_sub(1);
-        append_exponent(buffer, &decimal, verb - b'g' + b'e', Some(after_first));
+        append_exponent(buffer, &decimal, verb - 2, Some(after_first));
     } else {
         append_fixed(buffer, &decimal);
     }

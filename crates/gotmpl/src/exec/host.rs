@@ -1,0 +1,109 @@
+//! What functions reach while they run: nested executions, the host, the budget.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use super::{Executor, Held};
+use crate::tree::Template;
+use crate::{Call, ExecError, FunctionError, Str, Value, parser, strconv};
+
+/// How many texts of `tpl` are kept, parsed.
+const KEPT_TEXTS: usize = 1024;
+
+impl Call for Executor<'_> {
+    fn execute(&mut self, template: &str, data: &Value) -> Result<Str, FunctionError> {
+        let Some(template) = self.set.get(template.as_bytes()) else {
+            let error = ExecError::no_template(template.as_bytes(), self.set.name());
+            return Err(self.pass_on(error));
+        };
+        self.nested_body(&template, data)
+            .map_err(|error| self.pass_on(error))
+    }
+
+    fn execute_text(&mut self, text: &Str, data: &Value) -> Result<Str, FunctionError> {
+        // Without an action, the text prints itself.
+        if memchr::memmem::find(text, b"{{").is_none() {
+            return Ok(text.clone());
+        }
+        self.text_body(text, data)
+            .map_err(|error| self.pass_on(error))
+    }
+
+    fn host(&mut self) -> &mut dyn Any {
+        self.host
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<(), FunctionError> {
+        Ok(self.budget.charge(bytes)?)
+    }
+
+    fn has_template(&self, template: &str) -> bool {
+        self.set.contains(template.as_bytes())
+    }
+
+    fn step(&mut self) -> Result<(), FunctionError> {
+        Ok(self.budget.step()?)
+    }
+}
+
+impl Executor<'_> {
+    /// Gives the text of an error to the function that asked, and keeps the error itself.
+    fn pass_on(&mut self, error: ExecError) -> FunctionError {
+        let text = error.text().to_owned();
+        self.nested = Some(error);
+        FunctionError(text)
+    }
+
+    /// Executes a template and takes what it printed out of the output.
+    fn nested_body(&mut self, template: &Template, data: &Value) -> Result<Str, ExecError> {
+        if let Err(exceeded) = self.check_depth() {
+            return Err(ExecError::other(exceeded.to_string(), None));
+        }
+        let start = self.output.len();
+        let ended = self.body(template, Held::plain(data.clone()));
+        let printed = Str::from(self.output.get(start..).unwrap_or_default());
+        self.output.truncate(start);
+        ended.map(|()| printed)
+    }
+
+    fn text_body(&mut self, text: &Str, data: &Value) -> Result<Str, ExecError> {
+        let templates = self.parse_text(text).map_err(|error| {
+            let quoted = strconv::quote(text);
+            wrap(&format!("cannot parse template {quoted}"), error)
+        })?;
+        let Some(root) = templates
+            .iter()
+            .find(|template| &*template.name == self.set.name())
+            .cloned()
+        else {
+            return Ok(Str::default());
+        };
+        let inner = self.set.with(&templates);
+        let outer = std::mem::replace(&mut self.set, inner);
+        let printed = self.nested_body(&root, data);
+        self.set = outer;
+        printed.map_err(|error| {
+            let quoted = strconv::quote(text);
+            let head = format!("error during tpl function execution for {quoted}");
+            wrap(&head, error)
+        })
+    }
+
+    fn parse_text(&mut self, text: &Str) -> Result<Arc<[Arc<Template>]>, ExecError> {
+        if let Some(templates) = self.texts.get(text) {
+            return Ok(Arc::clone(templates));
+        }
+        let name = Str::from(self.set.name());
+        let templates =
+            parser::parse(&name, text.clone(), self.functions).map_err(ExecError::parse)?;
+        let templates: Arc<[_]> = templates.into();
+        if self.texts.len() < KEPT_TEXTS {
+            self.texts.insert(text.clone(), Arc::clone(&templates));
+        }
+        Ok(templates)
+    }
+}
+
+fn wrap(head: &str, error: ExecError) -> ExecError {
+    ExecError::other(format!("{head}: {error}"), Some(error))
+}
