@@ -34,8 +34,20 @@ test: check cluster ## Everything that CI runs
 cluster: prerequisites ## Builds the programs of the test cluster; the first time takes about 15 minutes
 	@hack/controlplane/ensure.sh full >/dev/null
 
+.PHONY: demo
+demo: cluster ## An install and an upgrade by a push, shown in a throw-away cluster (or in that of $KUBECONFIG)
+	@$(XTASK) demo
+
+.PHONY: bench
+bench: cluster ## Speed against the stock helm
+	@$(XTASK) bench
+
+.PHONY: golden
+golden: cluster ## Writes what the golden tests expect anew, with the stock helm
+	@$(XTASK) golden
+
 .PHONY: crd
-crd: ## Writes crds/helmreleases.yaml from the Rust types
+crd: ## Writes crds/, its copy in the chart, and deploy/install.yaml
 	@$(XTASK) crd
 
 .PHONY: prerequisites

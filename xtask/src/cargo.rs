@@ -40,6 +40,8 @@ pub(crate) struct Executable {
     pub(crate) package: PathBuf,
     /// `lib`, `bin`, `test`, `example` …
     pub(crate) kind: String,
+    /// Whether it is a test harness, and not a program that tests run.
+    pub(crate) is_test: bool,
     /// The name of the target, such as `cluster_install`.
     pub(crate) name: String,
     /// Where it is.
@@ -80,6 +82,7 @@ fn executable(line: &str) -> Result<Option<Executable>> {
     Ok(Some(Executable {
         package: Path::new(&manifest).parent().unwrap_or(root()).to_owned(),
         kind: text("/target/kind/0").unwrap_or_default(),
+        is_test: message.pointer("/profile/test") == Some(&Value::Bool(true)),
         name: text("/target/name").unwrap_or_default(),
         path: PathBuf::from(path),
     }))

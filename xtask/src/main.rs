@@ -6,8 +6,10 @@
     reason = "a program for the terminal"
 )]
 
+mod bench;
 mod cargo;
 mod crd;
+mod demo;
 mod golden;
 mod test;
 mod tidy;
@@ -23,10 +25,14 @@ enum Task {
     Tidy,
     /// Runs all tests and counts unit, golden and real-API-server tests apart.
     Test(test::Arguments),
-    /// Writes crds/helmreleases.yaml from the Rust types.
+    /// Writes the files that are made from the Rust types and the chart.
     Crd,
     /// Writes tests/golden/expected from what the stock helm does with tests/golden/cases.
     Golden(golden::Arguments),
+    /// Shows an install and an upgrade in a throw-away cluster, or in that of $KUBECONFIG.
+    Demo,
+    /// Measures rendering and deploying against the stock helm.
+    Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -35,6 +41,8 @@ fn main() -> ExitCode {
         Task::Test(arguments) => test::run(&arguments),
         Task::Crd => crd::run(),
         Task::Golden(arguments) => golden::run(&arguments),
+        Task::Demo => demo::run(),
+        Task::Bench(arguments) => bench::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

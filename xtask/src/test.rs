@@ -106,7 +106,8 @@ struct Totals {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let executables = cargo::build(&["test", "--workspace", "--no-run"])?;
+    let mut executables = cargo::build(&["test", "--workspace", "--no-run"])?;
+    executables.retain(|executable| executable.is_test);
     let mut totals = Totals::default();
     for kind in [Kind::Unit, Kind::Golden, Kind::Cluster] {
         if arguments.only.is_none_or(|only| only == kind) {
@@ -221,6 +222,7 @@ mod tests {
         let executable = |kind: &str, name: &str| Executable {
             package: "crates/a".into(),
             kind: kind.into(),
+            is_test: true,
             name: name.into(),
             path: "a".into(),
         };

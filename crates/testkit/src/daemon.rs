@@ -27,6 +27,25 @@ pub struct DaemonOptions {
     pub environment: Vec<(String, String)>,
 }
 
+impl DaemonOptions {
+    /// The options of a daemon that may use a git server on loopback without TLS, which it refuses otherwise.
+    #[must_use]
+    pub fn local(binary: impl Into<PathBuf>, kubeconfig: PathBuf, flags: &[&str]) -> Self {
+        let local = ["--git-allow-http", "--git-allow-local"];
+        let flags = local
+            .iter()
+            .chain(flags)
+            .map(|&flag| flag.to_owned())
+            .collect();
+        Self {
+            binary: binary.into(),
+            kubeconfig,
+            flags,
+            environment: Vec::new(),
+        }
+    }
+}
+
 /// A running `helm-operator run`, in a home and temporary directory of its own.
 #[derive(Debug)]
 pub struct Daemon {

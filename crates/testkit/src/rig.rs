@@ -29,15 +29,14 @@ impl<'a> Rig<'a> {
     ///
     /// # Errors
     /// When one of them does not start.
-    pub fn start(plane: &'a ControlPlane, binary: PathBuf, flags: &[&str]) -> Result<Self> {
-        let kubeconfig = plane.kubeconfig();
+    pub fn start(
+        plane: &'a ControlPlane,
+        binary: impl Into<PathBuf>,
+        flags: &[&str],
+    ) -> Result<Self> {
         Self::start_with(
             plane,
-            DaemonOptions {
-                binary,
-                kubeconfig,
-                ..options(flags)
-            },
+            DaemonOptions::local(binary, plane.kubeconfig(), flags),
         )
     }
 
@@ -129,21 +128,6 @@ impl<'a> Rig<'a> {
             release["status"],
             lines.join("\n")
         )
-    }
-}
-
-/// The options of a daemon that may use a git server on loopback; binary and kubeconfig are still to be named.
-fn options(flags: &[&str]) -> DaemonOptions {
-    let local = ["--git-allow-http", "--git-allow-local"];
-    DaemonOptions {
-        binary: PathBuf::new(),
-        kubeconfig: PathBuf::new(),
-        flags: local
-            .iter()
-            .chain(flags)
-            .map(|&flag| flag.to_owned())
-            .collect(),
-        environment: Vec::new(),
     }
 }
 
