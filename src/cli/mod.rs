@@ -4,6 +4,7 @@
 //! those would be set up.
 
 mod chart;
+mod lint;
 mod output;
 mod package;
 mod show;
@@ -26,6 +27,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Template(Box<template::Arguments>),
+    Lint(lint::Arguments),
     Show(show::Arguments),
     Package(package::Arguments),
 }
@@ -44,6 +46,7 @@ pub fn run() -> ExitCode {
     };
     let done = match cli.verb {
         Verb::Template(arguments) => template::run(&arguments),
+        Verb::Lint(arguments) => lint::run(&arguments),
         Verb::Show(arguments) => show::run(&arguments),
         Verb::Package(arguments) => package::run(&arguments),
     };

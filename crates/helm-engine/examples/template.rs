@@ -2,6 +2,8 @@
 
 #[path = "../../../src/cli/chart.rs"]
 mod chart;
+#[path = "../../../src/cli/lint.rs"]
+mod lint;
 #[path = "../../../src/cli/output.rs"]
 mod output;
 #[path = "../../../src/cli/package.rs"]
@@ -27,6 +29,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Template(Box<template::Arguments>),
+    Lint(lint::Arguments),
     Show(show::Arguments),
     Package(package::Arguments),
 }
@@ -34,6 +37,7 @@ enum Verb {
 fn main() -> ExitCode {
     let done = match Cli::parse().verb {
         Verb::Template(arguments) => template::run(&arguments),
+        Verb::Lint(arguments) => lint::run(&arguments),
         Verb::Show(arguments) => show::run(&arguments),
         Verb::Package(arguments) => package::run(&arguments),
     };

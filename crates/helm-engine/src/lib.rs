@@ -16,6 +16,7 @@ mod context;
 mod dependencies;
 mod error;
 mod json;
+pub mod lint;
 mod load;
 mod manifest;
 mod node;
@@ -32,8 +33,8 @@ pub use chart::{Chart, ChartFile, Crd, Dependency, Lock, Maintainer, Metadata};
 pub use coalesce::TypeMismatch;
 pub use error::RenderError;
 pub use load::{
-    Limits, LoadError, Loaded, go_io_error, load, load_archive, load_directory, load_files,
-    path_matches, read_archive,
+    Limits, LoadError, Loaded, go_io_error, load, load_archive, load_chart_files, load_directory,
+    load_files, path_matches, read_archive,
 };
 pub use manifest::{
     INSTALL_ORDER, Manifest, ManifestError, UNINSTALL_ORDER, compare_kinds, sort_manifests,

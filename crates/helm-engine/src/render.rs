@@ -151,6 +151,38 @@ pub fn render(
     Ok(rendered)
 }
 
+/// Renders a chart and returns what each file printed, as `helm lint` looks at it; `None` where
+/// that gives up without a word, because the values of dependencies do not fit.
+pub(crate) fn render_files(
+    chart: &Chart,
+    values: &Tree,
+    options: &RenderOptions,
+) -> Result<Option<BTreeMap<String, String>>, RenderError> {
+    let mut warnings = Vec::new();
+    let Ok(node) = dependencies::process(chart, values, &mut warnings) else {
+        return Ok(None);
+    };
+    let mut coalesce = |values| {
+        Coalescing {
+            mode: Mode::Coalesce,
+            warnings: &mut warnings,
+        }
+        .values(&node, values)
+    };
+    // Helm coalesces twice here.
+    let Ok(once) = coalesce(tree_to_map(Some(values))) else {
+        return Ok(None);
+    };
+    let coalesced = coalesce(once)?;
+    if !options.skip_schema {
+        schema::validate(&node, &coalesced).map_err(RenderError::Schema)?;
+    }
+    let renderables = context::collect(&node, coalesced, options);
+    let mut host = RenderHost::default();
+    host.lint_mode = true;
+    execute(chart, renderables, options, &mut host).map(Some)
+}
+
 /// The values that templates of this chart see, subcharts' included: `helm get values --all`.
 ///
 /// # Errors

@@ -12,7 +12,7 @@ use goyaml::Tree;
 use jiff::Timestamp;
 
 pub use metadata::{Dependency, Lock, Maintainer, Metadata};
-pub(crate) use read::{read_api_version, read_lock, read_metadata_onto};
+pub(crate) use read::{read_api_version, read_lock, read_metadata_onto, unknown_fields};
 pub(crate) use validate::{is_print, validate};
 
 use crate::compiled::CompiledCache;

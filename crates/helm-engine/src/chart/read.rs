@@ -144,6 +144,70 @@ fn dependency(
     Ok(Some(dependency))
 }
 
+const METADATA_FIELDS: &[&str] = &[
+    "name",
+    "home",
+    "sources",
+    "version",
+    "description",
+    "keywords",
+    "maintainers",
+    "icon",
+    "apiVersion",
+    "condition",
+    "tags",
+    "appVersion",
+    "deprecated",
+    "annotations",
+    "kubeVersion",
+    "dependencies",
+    "type",
+];
+const MAINTAINER_FIELDS: &[&str] = &["name", "email", "url"];
+const DEPENDENCY_FIELDS: &[&str] = &[
+    "name",
+    "version",
+    "repository",
+    "condition",
+    "tags",
+    "enabled",
+    "import-values",
+    "alias",
+];
+
+/// The fields of a `Chart.yaml` that Helm does not know.
+pub(crate) fn unknown_fields(node: &Node) -> Vec<String> {
+    let mut unknown = Vec::new();
+    let Node::Map(entries) = node else {
+        return unknown;
+    };
+    for (key, value) in entries {
+        let name = key.to_text();
+        let known = |list: &[&str]| list.iter().any(|field| field.eq_ignore_ascii_case(&name));
+        let inner = match &*name {
+            "maintainers" => MAINTAINER_FIELDS,
+            "dependencies" => DEPENDENCY_FIELDS,
+            _ => &[],
+        };
+        if !known(METADATA_FIELDS) {
+            unknown.push(name.into_owned());
+        } else if let (Node::List(items), false) = (value, inner.is_empty()) {
+            unknown.extend(items.iter().flat_map(|item| unknown_of(item, inner)));
+        }
+    }
+    unknown
+}
+
+fn unknown_of(item: &Node, known: &[&str]) -> Vec<String> {
+    let Node::Map(entries) = item else {
+        return Vec::new();
+    };
+    let names = entries.keys().map(|key| key.to_text().into_owned());
+    names
+        .filter(|name| !known.iter().any(|field| field.eq_ignore_ascii_case(name)))
+        .collect()
+}
+
 /// The entries of the top level; `None` for null, which changes nothing.
 fn object<'a>(node: &'a Node, go_type: &str) -> Result<Option<&'a Entries>, Error> {
     match node {

@@ -20,9 +20,18 @@ use crate::chart::ChartFile;
 /// # Errors
 /// Something cannot be read, is too large, or is no chart.
 pub fn load_directory(path: &Path, limits: &Limits) -> Result<Loaded, LoadError> {
+    detect(&root(path)?)?;
+    files::assemble(read_files(path, limits)?, limits)
+}
+
+fn root(path: &Path) -> Result<PathBuf, LoadError> {
     let root = std::path::absolute(path).map_err(io("stat", path))?;
-    let root = clean(&root);
-    detect(&root)?;
+    Ok(clean(&root))
+}
+
+/// The files of a directory that are not ignored.
+pub(super) fn read_files(path: &Path, limits: &Limits) -> Result<Vec<ChartFile>, LoadError> {
+    let root = root(path)?;
     let ignore_file = root.join(".helmignore");
     let rules = match fs::read(&ignore_file) {
         Ok(text) => Rules::parse(&text)?,
@@ -37,7 +46,7 @@ pub fn load_directory(path: &Path, limits: &Limits) -> Result<Loaded, LoadError>
         files: Vec::new(),
     };
     walk.directory(&root, "")?;
-    files::assemble(walk.files, limits)
+    Ok(walk.files)
 }
 
 /// The check that Helm makes before anything else: there is a `Chart.yaml` of a known version.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::chart::Chart;
+use crate::chart::{Chart, ChartFile};
 
 pub use archive::{load_archive, read_archive};
 pub use directory::load_directory;
@@ -196,6 +196,19 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Loaded, LoadError> {
     } else {
         archive::load_archive_file(path, limits)
     }
+}
+
+/// The files of a chart, whatever is wrong with it: what `lint` looks at. Of a directory, those that
+/// `.helmignore` leaves.
+///
+/// # Errors
+/// The directory or archive cannot be read, or is too large.
+pub fn load_chart_files(path: &Path, limits: &Limits) -> Result<Vec<ChartFile>, LoadError> {
+    if path.is_dir() {
+        return directory::read_files(path, limits);
+    }
+    let file = std::fs::File::open(path).map_err(directory::io("open", path))?;
+    archive::unpack(file, limits)
 }
 
 /// Whether a path matches a pattern of Go's `filepath.Match`; `false` for a malformed pattern.

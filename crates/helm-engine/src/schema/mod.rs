@@ -56,11 +56,20 @@ fn check(node: &Node<'_>, values: &Map, violations: &mut String) {
     }
 }
 
+/// Checks values against one schema.
+pub(crate) fn validate_single(text: &[u8], values: &Map) -> Result<(), String> {
+    check_compiled(&*Schema::compile(LOCATION, text)?, values)
+}
+
 fn check_one(node: &Node<'_>, text: &[u8], values: &Map) -> Result<(), String> {
     let schema = node
         .chart
         .compiled
         .schema(|| Schema::compile(LOCATION, text))?;
+    check_compiled(&schema, values)
+}
+
+fn check_compiled(schema: &Schema, values: &Map) -> Result<(), String> {
     let violation = schema.validate(&Value::Map(values.clone()));
     match violation {
         None => Ok(()),
