@@ -52,7 +52,7 @@ impl Type {
             Self::Bool => Value::Bool(false),
             Self::Int => Value::Int(0),
             Self::Int64 => Value::Int64(0),
-            Self::Uint64 => Value::Uint64(0),
+            Self::Uint64 | Self::Uint32 => Value::Uint64(0),
             Self::Int32 => Value::Int32(0),
             Self::Uint8 => Value::Uint8(0),
             Self::Float64 => Value::Float64(0.0),

@@ -301,10 +301,12 @@ impl Executor<'_> {
                     None => "integer",
                 }
             }
-            (Type::Uint64 | Type::Uint8, _) => match number.and_then(|number| number.uint) {
-                Some(uint) => return Ok(unsigned(parameter, uint)),
-                None => "unsigned integer",
-            },
+            (Type::Uint64 | Type::Uint32 | Type::Uint8, _) => {
+                match number.and_then(|number| number.uint) {
+                    Some(uint) => return Ok(unsigned(parameter, uint)),
+                    None => "unsigned integer",
+                }
+            }
             (Type::List(_) | Type::Map(_) | Type::Named(_), _) => {
                 let source = self.source(frame, at);
                 let message = format!("can't handle {source} for arg of type {parameter}");
