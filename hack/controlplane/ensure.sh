@@ -4,14 +4,14 @@
 #
 # usage: hack/controlplane/ensure.sh [base|full]
 #   base  etcd, kube-apiserver, kubectl and the stock helm (v4)
-#   full  also kube-controller-manager, kube-scheduler, kwok and helm v3
+#   full  also kube-controller-manager, kube-scheduler, kwok, helm v3 and an OCI registry
 #
 # Prints the directories of the programs on stdout, separated by colons as in PATH; progress goes to stderr.
 # Programs in $KUBEBUILDER_ASSETS are used as they are and never built.
 # The cache is $HELM_OPERATOR_CACHE, or $XDG_CACHE_HOME/helm-operator, or ~/.cache/helm-operator.
 set -euo pipefail
 
-readonly KUBERNETES=v1.36.3 ETCD=v3.6.8 HELM4=v4.3.1 HELM3=v3.22.0 KWOK=v0.7.0
+readonly KUBERNETES=v1.36.3 ETCD=v3.6.8 HELM4=v4.3.1 HELM3=v3.22.0 KWOK=v0.7.0 REGISTRY=v3.1.0
 readonly GO_MINOR=26
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -24,7 +24,7 @@ say() { printf '%s\n' "controlplane: $*" >&2; }
 programs=(helm etcd kubectl kube-apiserver)
 case ${1:-base} in
 base) ;;
-full) programs+=(kube-controller-manager kube-scheduler kwok helm3) ;;
+full) programs+=(kube-controller-manager kube-scheduler kwok helm3 registry) ;;
 *)
     say "unknown set $1: use base or full"
     exit 2
@@ -118,6 +118,7 @@ build_one() {
     helm) install_tool helm "helm.sh/helm/v4/cmd/helm@$HELM4" "-X helm.sh/helm/v4/internal/version.version=$HELM4" "2 minutes" ;;
     helm3) install_tool helm3 "helm.sh/helm/v3/cmd/helm@$HELM3" "-X helm.sh/helm/v3/internal/version.version=$HELM3" "1 minute" ;;
     kwok) install_tool kwok "sigs.k8s.io/kwok/cmd/kwok@$KWOK" "" "1 minute" ;;
+    registry) install_tool registry "github.com/distribution/distribution/v3/cmd/registry@$REGISTRY" "" "1 minute" ;;
     etcd) build_tool etcd go.etcd.io/etcd/server/v3 "1 minute" ;;
     kube-apiserver) build_tool "$1" "k8s.io/kubernetes/cmd/$1" "8 minutes" ;;
     *) build_tool "$1" "k8s.io/kubernetes/cmd/$1" "2 minutes" ;;

@@ -3,6 +3,7 @@
 mod access;
 mod cache;
 mod charts;
+mod dependencies;
 mod http;
 mod imported;
 mod index;
@@ -108,9 +109,17 @@ impl Sources {
     /// See [`SourceError`]; a transient one is worth another try, for any other the release is woken when it changes.
     pub async fn fetch(&self, source: &SourceRef) -> Result<ChartArtifact, SourceError> {
         match source {
-            SourceRef::Git(git) => self.mirrors.artifact(git).await,
+            SourceRef::Git(git) => self.from_git(git).await,
             SourceRef::HelmRepository(source) => self.charts()?.from_repository(source).await,
             SourceRef::Oci(source) => self.charts()?.from_registry(source).await,
+        }
+    }
+
+    async fn from_git(&self, git: &GitSource) -> Result<ChartArtifact, SourceError> {
+        let artifact = self.mirrors.artifact(git).await?;
+        match &self.charts {
+            Some(charts) if !git.skip_dep_update => dependencies::complete(charts, artifact).await,
+            _ => Ok(artifact),
         }
     }
 

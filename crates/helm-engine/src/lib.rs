@@ -29,7 +29,9 @@ pub mod values;
 mod version;
 
 pub use capabilities::{Capabilities, HelmVersion, KubeVersion, KubeVersionError};
-pub use chart::{Chart, ChartFile, Crd, Dependency, Lock, Maintainer, Metadata};
+pub use chart::{
+    Chart, ChartFile, Crd, Dependency, Lock, Maintainer, Metadata, helm2_lock_digest, lock_digest,
+};
 pub use coalesce::TypeMismatch;
 pub use error::RenderError;
 pub use load::{

@@ -1,5 +1,6 @@
 //! The chart as it was loaded: immutable, shared between renders and threads.
 
+mod lock;
 mod metadata;
 mod read;
 mod validate;
@@ -11,6 +12,7 @@ use gotmpl::Str;
 use goyaml::Tree;
 use jiff::Timestamp;
 
+pub use lock::{helm2_lock_digest, lock_digest};
 pub use metadata::{Dependency, Lock, Maintainer, Metadata};
 pub(crate) use read::{read_api_version, read_lock, read_metadata_onto, unknown_fields};
 pub(crate) use validate::{is_print, validate};
