@@ -1,6 +1,13 @@
 //! What a source gives: the files of one chart, and what they are called.
 
-use std::sync::Arc;
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use gix::ObjectId;
+
+use super::{GitSource, mirror::MirrorKey};
 
 /// One file of a chart: its path below the chart directory, with `/` between the parts, and its bytes.
 pub type ChartFile = (String, Vec<u8>);
@@ -48,5 +55,122 @@ impl ChartArtifact {
             .binary_search_by(|(name, _)| name.as_str().cmp(path))
             .ok()?;
         self.files.get(at).map(|(_, data)| data.as_slice())
+    }
+}
+
+type ArtifactKey = (MirrorKey, ObjectId, GitSource);
+
+#[derive(Debug, Default)]
+struct Kept {
+    artifacts: HashMap<ArtifactKey, ChartArtifact>,
+    oldest_first: VecDeque<ArtifactKey>,
+    bytes: usize,
+}
+
+/// Charts that were read a short while ago: when a commit wakes many releases of one chart, it is read once.
+#[derive(Debug)]
+pub(crate) struct ArtifactCache {
+    limit: usize,
+    kept: Mutex<Kept>,
+}
+
+impl ArtifactCache {
+    /// A cache of at most `limit` bytes.
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            limit,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// The chart, if it is kept.
+    pub(crate) fn get(
+        &self,
+        mirror: &MirrorKey,
+        commit: ObjectId,
+        source: &GitSource,
+    ) -> Option<ChartArtifact> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.artifacts
+            .get(&(mirror.clone(), commit, source.clone()))
+            .cloned()
+    }
+
+    /// Keeps a chart, in place of the oldest ones.
+    pub(crate) fn put(
+        &self,
+        mirror: &MirrorKey,
+        commit: ObjectId,
+        source: &GitSource,
+        artifact: &ChartArtifact,
+    ) {
+        let size = artifact.size();
+        if size > self.limit / 2 {
+            return;
+        }
+        let key = (mirror.clone(), commit, source.clone());
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept
+            .artifacts
+            .insert(key.clone(), artifact.clone())
+            .is_some()
+        {
+            return;
+        }
+        kept.oldest_first.push_back(key);
+        kept.bytes += size;
+        while kept.bytes > self.limit {
+            let Some(oldest) = kept.oldest_first.pop_front() else {
+                break;
+            };
+            if let Some(dropped) = kept.artifacts.remove(&oldest) {
+                kept.bytes -= dropped.size();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gitsync::{RepositoryUrl, mirror::CredentialKey};
+
+    fn artifact(bytes: usize) -> ChartArtifact {
+        ChartArtifact {
+            digest: "d".into(),
+            revision: "r".into(),
+            files: Arc::new(vec![("a".to_owned(), vec![0; bytes - 1])]),
+            chart: None,
+        }
+    }
+
+    #[test]
+    fn the_cache_keeps_its_limit_and_drops_the_oldest() {
+        let cache = ArtifactCache::new(100);
+        let key = MirrorKey {
+            url: "u".into(),
+            credential: CredentialKey::Daemon,
+        };
+        let id = ObjectId::null(gix::hash::Kind::Sha1);
+        let source =
+            |path: &str| GitSource::new(RepositoryUrl::parse("https://h/x").unwrap(), path);
+        for path in ["a", "b", "c"] {
+            cache.put(&key, id, &source(path), &artifact(40));
+        }
+        assert!(cache.get(&key, id, &source("a")).is_none());
+        assert!(cache.get(&key, id, &source("c")).is_some());
+        cache.put(&key, id, &source("huge"), &artifact(90));
+        assert!(
+            cache.get(&key, id, &source("huge")).is_none(),
+            "it would push out everything else"
+        );
+        let other = MirrorKey {
+            credential: CredentialKey::Url([1; 32]),
+            ..key
+        };
+        assert!(
+            cache.get(&other, id, &source("c")).is_none(),
+            "another credential, another cache entry"
+        );
     }
 }

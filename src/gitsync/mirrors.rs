@@ -1,16 +1,31 @@
-//! The table of mirrors: who uses which, and what happened.
+//! The table of mirrors: who uses which, and who goes when the disk is full.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
+    collections::{HashMap, HashSet},
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::{Duration, SystemTime},
 };
 
-use tokio::sync::mpsc;
+use tokio::{sync::Semaphore, task::JoinHandle};
 
 use super::{
-    ChartArtifact, GitSource, Options, Reason, ReleaseKey, RepositoryUrl, SecretReader, SourceError,
+    Changes, ChartArtifact, GitSource, Options, ReleaseKey, RepositoryUrl, SecretReader,
+    SourceError,
+    artifact::ArtifactCache,
+    cache::CacheDirectory,
+    changes::Queue,
+    mirror::{Context, Mirror, MirrorKey},
+    reference::Reference,
+    wire::http::Clients,
 };
+
+/// Bytes of charts that are kept in memory.
+const ARTIFACT_CACHE: usize = 64 << 20;
+/// How often unused mirrors are looked for and the disk is measured.
+const MAINTENANCE: Duration = Duration::from_secs(30);
+/// How long after the start a mirror on disk that nobody declared is an orphan.
+const ORPHAN_AGE: Duration = Duration::from_secs(600);
 
 /// All mirrors of this daemon. Cloning gives another handle to the same table.
 #[derive(Clone)]
@@ -19,11 +34,22 @@ pub struct Mirrors {
 }
 
 struct Shared {
-    #[expect(dead_code, reason = "read by the mirror tasks, which land next")]
-    options: Options,
-    #[expect(dead_code, reason = "read by the mirror tasks, which land next")]
-    secrets: Arc<dyn SecretReader>,
-    releases: Mutex<HashMap<ReleaseKey, Vec<GitSource>>>,
+    context: Arc<Context>,
+    cache: CacheDirectory,
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    mirrors: HashMap<MirrorKey, Entry>,
+    releases: HashMap<ReleaseKey, HashSet<MirrorKey>>,
+    /// Tasks that still free the directory of a mirror which may come back.
+    closing: HashMap<PathBuf, JoinHandle<()>>,
+}
+
+struct Entry {
+    mirror: Arc<Mirror>,
+    task: JoinHandle<()>,
 }
 
 impl std::fmt::Debug for Mirrors {
@@ -32,44 +58,11 @@ impl std::fmt::Debug for Mirrors {
     }
 }
 
-/// A release that has something new to look at.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
-    /// The release.
-    pub release: ReleaseKey,
-    /// Why.
-    pub reason: ChangeReason,
-}
-
-/// Why a release is woken.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ChangeReason {
-    /// A path that the release uses has another content at this commit.
-    Moved {
-        /// The full commit id.
-        revision: String,
-    },
-    /// The first fetch ended well: the chart can be read.
-    Ready {
-        /// The full commit id.
-        revision: String,
-    },
-    /// The source failed in a new way, or can no longer be used.
-    Failed(SourceError),
-    /// The source works again after a failure, at the same content.
-    Recovered,
-}
-
-/// The stream of changes; each is delivered once, to one receiver.
-#[derive(Debug)]
-pub struct Changes {
-    receiver: mpsc::UnboundedReceiver<Change>,
-}
-
-impl Changes {
-    /// The next change; `None` when the mirrors are gone.
-    pub async fn next(&mut self) -> Option<Change> {
-        self.receiver.recv().await
+impl Drop for Shared {
+    /// Ends the tasks; what is on disk stays for the next start.
+    fn drop(&mut self) {
+        let table = self.table.get_mut().unwrap_or_else(PoisonError::into_inner);
+        table.mirrors.values().for_each(|entry| entry.task.abort());
     }
 }
 
@@ -80,15 +73,15 @@ pub struct MirrorStatus {
     pub url: RepositoryUrl,
     /// The state.
     pub state: MirrorState,
-    /// Each ref in use.
+    /// Each ref in use, sorted by name.
     pub refs: Vec<RefStatus>,
     /// Releases that use it.
     pub releases: usize,
     /// When the remote last answered.
     pub last_success: Option<SystemTime>,
-    /// How long the last exchange took.
+    /// How long the last cycle took.
     pub last_duration: Option<Duration>,
-    /// Requests made since the start (HTTP requests, or ssh connections).
+    /// Requests made since the start (HTTP requests, or connections of a program).
     pub requests: u64,
     /// Bytes received since the start.
     pub received_bytes: u64,
@@ -99,11 +92,11 @@ pub struct MirrorStatus {
 /// The state of a mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MirrorState {
-    /// The first fetch has not ended yet.
+    /// The first cycle has not ended yet.
     Cloning,
-    /// The last exchange went well.
+    /// The last cycle went well.
     Ready,
-    /// The last exchange failed; what was fetched before is still served.
+    /// The last cycle failed; what was fetched before is still served.
     Failed(SourceError),
 }
 
@@ -114,67 +107,245 @@ pub struct RefStatus {
     pub name: String,
     /// The commit that it stands at, if known.
     pub commit: Option<String>,
+    /// Why it cannot be used, if so.
+    pub error: Option<SourceError>,
 }
 
 impl Mirrors {
     /// Mirrors with these settings, reading Secrets through `secrets`. Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// [`Reason::StorageFailed`] when the cache directory cannot be made or is not safe to use.
+    /// [`StorageFailed`](super::Reason::StorageFailed) when the cache directory cannot be used.
     pub fn new(options: Options, secrets: Arc<dyn SecretReader>) -> Result<Self, SourceError> {
-        let shared = Shared {
+        let cache = CacheDirectory::open(&options.cache_dir)?;
+        cache.sweep_leftovers();
+        let context = Context {
+            clients: Clients::new(options.timeout, &options.policy),
+            fetches: Semaphore::new(options.limits.concurrent_fetches.max(1)),
+            polls: Semaphore::new(options.limits.concurrent_polls.max(1)),
+            changes: Queue::default(),
+            artifacts: ArtifactCache::new(ARTIFACT_CACHE),
             options,
             secrets,
-            releases: Mutex::default(),
         };
-        Ok(Self {
-            shared: Arc::new(shared),
-        })
+        let shared = Arc::new(Shared {
+            context: Arc::new(context),
+            cache,
+            table: Mutex::default(),
+        });
+        tokio::spawn(maintain(Arc::downgrade(&shared)));
+        Ok(Self { shared })
     }
 
-    /// Says what `release` uses from now on, in place of what it used before. A remote or ref that no mirror has yet
-    /// is fetched at once; a remote that nobody uses any more is dropped, with its disk.
+    /// Says what `release` uses from now on, in place of what it used before. Saying the same again costs nothing. A
+    /// remote or ref that no mirror has yet is fetched at once; a remote that nobody uses any more is dropped, with
+    /// its disk. A source that can never work is left out; [`artifact`](Self::artifact) says why.
     pub fn declare(&self, release: &ReleaseKey, sources: Vec<GitSource>) {
-        if let Ok(mut releases) = self.shared.releases.lock() {
-            releases.insert(release.clone(), sources);
+        let mut by_mirror: HashMap<MirrorKey, Vec<(GitSource, Reference)>> = HashMap::new();
+        for source in sources {
+            let Ok((key, reference)) = self.shared.identify(&source) else {
+                continue;
+            };
+            by_mirror.entry(key).or_default().push((source, reference));
+        }
+        let mut table = self.shared.lock();
+        let keys: HashSet<MirrorKey> = by_mirror.keys().cloned().collect();
+        let before = table.releases.remove(release).unwrap_or_default();
+        for (key, sources) in by_mirror {
+            let Some((first, _)) = sources.first() else {
+                continue;
+            };
+            let mirror = self.shared.mirror(&mut table, &key, first);
+            mirror.set_uses(release, sources);
+        }
+        for key in before.difference(&keys) {
+            if let Some(entry) = table.mirrors.get(key) {
+                entry.mirror.set_uses(release, Vec::new());
+            }
+            table.drop_if_unused(key, &self.shared.cache);
+        }
+        if !keys.is_empty() {
+            table.releases.insert(release.clone(), keys);
         }
     }
 
     /// Says that `release` is gone.
     pub fn forget(&self, release: &ReleaseKey) {
-        if let Ok(mut releases) = self.shared.releases.lock() {
-            releases.remove(release);
-        }
+        self.declare(release, Vec::new());
+        self.shared.context.changes.remove(release);
     }
 
-    /// The chart of `source` at the newest commit that the mirror knows. If the ref is not in the mirror, a fetch is
-    /// started at once, and awaited for at most [`fetch_grace`](Options::fetch_grace).
+    /// The chart of `source` at the newest commit that the mirror knows. If the ref is not in the mirror, or was not
+    /// looked at since the release declared it, a fetch is started at once, and awaited for at most
+    /// [`fetch_grace`](Options::fetch_grace).
     ///
     /// # Errors
-    /// See [`SourceError`]. [`Reason::Cloning`] means: wait, the release is woken.
+    /// See [`SourceError`]. [`Cloning`](super::Reason::Cloning) means: wait, the release is woken.
     pub async fn artifact(&self, source: &GitSource) -> Result<ChartArtifact, SourceError> {
-        Err(SourceError::new(
-            Reason::Cloning,
-            format!("fetching {} for the first time", source.url),
-        ))
+        let (key, reference) = self.shared.identify(source)?;
+        let mirror = self.shared.mirror(&mut self.shared.lock(), &key, source);
+        mirror.artifact(source, &reference).await
     }
 
-    /// The stream of changes. Each call takes the place of the one before it.
+    /// The stream of changes. Several receivers share them: each change goes to one.
     #[must_use]
     pub fn changes(&self) -> Changes {
-        let (_, receiver) = mpsc::unbounded_channel();
-        Changes { receiver }
+        Changes(self.shared.context.changes.clone())
     }
 
     /// Polls now: the mirrors that `url` names in any spelling, or all. Returns how many there are; it does not wait.
     pub fn sync_now(&self, url: Option<&RepositoryUrl>) -> usize {
-        let _ = url;
-        0
+        let mirrors = self.shared.matching(url);
+        mirrors.iter().for_each(|mirror| mirror.poke());
+        mirrors.len()
+    }
+
+    /// As [`sync_now`](Self::sync_now), and waits until each has been asked; returns their states.
+    pub async fn sync(&self, url: Option<&RepositoryUrl>) -> Vec<MirrorStatus> {
+        let mirrors = self.shared.matching(url);
+        futures::future::join_all(mirrors.iter().map(|mirror| mirror.sync())).await;
+        mirrors.iter().map(|mirror| mirror.status()).collect()
     }
 
     /// The state of every mirror, sorted by URL.
     #[must_use]
     pub fn states(&self) -> Vec<MirrorStatus> {
-        Vec::new()
+        let mut states: Vec<MirrorStatus> = self
+            .shared
+            .matching(None)
+            .iter()
+            .map(|mirror| mirror.status())
+            .collect();
+        states.sort_by_cached_key(|status| status.url.to_string());
+        states
+    }
+
+    /// Removes the mirrors on disk that no release uses. To be called when every release was declared once after the
+    /// start; without it, it happens ten minutes after the start.
+    pub fn sweep_orphans(&self) {
+        self.shared.sweep_orphans();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn identify(&self, source: &GitSource) -> Result<(MirrorKey, Reference), SourceError> {
+        let default = self.context.options.default_ref.as_deref();
+        let reference = Reference::parse(source.reference.as_deref(), default)?;
+        super::wire::check_scheme(&source.url, &self.context.options)?;
+        Ok((
+            self.cache.key(&source.url, source.secret.as_ref()),
+            reference,
+        ))
+    }
+
+    /// The mirror of `key`, started if there is none.
+    fn mirror(&self, table: &mut Table, key: &MirrorKey, source: &GitSource) -> Arc<Mirror> {
+        if let Some(entry) = table.mirrors.get(key) {
+            return Arc::clone(&entry.mirror);
+        }
+        let directory = self.cache.directory(key);
+        let previous = table.closing.remove(&directory);
+        let context = Arc::clone(&self.context);
+        let mirror = Arc::new(Mirror::new(key.clone(), source, directory, context));
+        let task = tokio::spawn(Arc::clone(&mirror).run(previous));
+        table.mirrors.insert(
+            key.clone(),
+            Entry {
+                mirror: Arc::clone(&mirror),
+                task,
+            },
+        );
+        mirror
+    }
+
+    fn matching(&self, url: Option<&RepositoryUrl>) -> Vec<Arc<Mirror>> {
+        let id = url.map(RepositoryUrl::repository_id);
+        let table = self.lock();
+        let mirrors = table.mirrors.values().map(|entry| &entry.mirror);
+        mirrors
+            .filter(|mirror| {
+                id.as_ref()
+                    .is_none_or(|id| mirror.url.repository_id() == *id)
+            })
+            .cloned()
+            .collect()
+    }
+
+    fn sweep_orphans(&self) {
+        let table = self.lock();
+        let mut used: HashSet<PathBuf> = table
+            .mirrors
+            .keys()
+            .map(|key| self.cache.directory(key))
+            .collect();
+        used.extend(table.closing.keys().cloned());
+        // Under the lock: a mirror that is declared meanwhile must not lose its directory.
+        self.cache.sweep_orphans(&used);
+    }
+
+    /// Drops mirrors that were used without a declaration a while ago, and keeps the cache within its budget.
+    fn maintain(&self) {
+        let mut table = self.lock();
+        let keys: Vec<MirrorKey> = table.mirrors.keys().cloned().collect();
+        for key in keys {
+            table.drop_if_unused(&key, &self.cache);
+        }
+        table.closing.retain(|_, task| !task.is_finished());
+        let mut mirrors: Vec<_> = table
+            .mirrors
+            .values()
+            .map(|entry| Arc::clone(&entry.mirror))
+            .collect();
+        drop(table);
+        let budget = self.context.options.limits.cache_bytes;
+        let mut total: u64 = mirrors.iter().map(|mirror| mirror.disk_bytes()).sum();
+        mirrors.sort_by_cached_key(|mirror| mirror.lock().last_used);
+        for mirror in mirrors {
+            if total <= budget {
+                break;
+            }
+            total = total.saturating_sub(mirror.disk_bytes());
+            tracing::info!(url = %mirror.url, "the git cache is over its budget: mirror evicted");
+            mirror.evict();
+        }
+    }
+}
+
+impl Table {
+    fn drop_if_unused(&mut self, key: &MirrorKey, cache: &CacheDirectory) {
+        let is_unused = self
+            .mirrors
+            .get(key)
+            .is_some_and(|entry| entry.mirror.lock().is_unused());
+        if !is_unused {
+            return;
+        }
+        if let Some(entry) = self.mirrors.remove(key) {
+            entry.mirror.close();
+            self.closing.insert(cache.directory(key), entry.task);
+        }
+    }
+}
+
+/// Looks after the table until it is gone.
+async fn maintain(shared: Weak<Shared>) {
+    let mut ticks = 0;
+    loop {
+        tokio::time::sleep(MAINTENANCE).await;
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
+        ticks += 1;
+        let _ = tokio::task::spawn_blocking(move || {
+            shared.maintain();
+            if MAINTENANCE * ticks == ORPHAN_AGE {
+                shared.sweep_orphans();
+            }
+        })
+        .await;
     }
 }

@@ -8,17 +8,30 @@
 //! when it reconciles, and follows [`changes`](Mirrors::changes).
 
 mod artifact;
+mod cache;
+mod changes;
+mod chart;
 mod credentials;
 mod error;
+mod mirror;
 mod mirrors;
+mod netrc;
 mod options;
+mod pack;
+mod reference;
+mod schedule;
 mod source;
+mod store;
+mod tree;
 mod url;
+mod wire;
 
 pub use artifact::{ChartArtifact, ChartFile, ChartName};
+pub use changes::{Change, ChangeReason, Changes};
 pub use credentials::{SecretData, SecretError, SecretReader, SecretRef, StaticSecrets};
 pub use error::{Reason, SourceError};
-pub use mirrors::{Change, ChangeReason, Changes, MirrorState, MirrorStatus, Mirrors, RefStatus};
-pub use options::{DaemonCredentials, Limits, Options, Policy, Schedule};
+pub use mirrors::{MirrorState, MirrorStatus, Mirrors, RefStatus};
+pub use options::{DaemonCredentials, Limits, Options, Policy};
+pub use schedule::{Schedule, ScheduleError};
 pub use source::{GitSource, ReleaseKey};
 pub use url::{RepositoryUrl, Scheme, UrlError};

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use super::Schedule;
+
 /// Settings of all mirrors of a daemon.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -42,15 +44,6 @@ impl Options {
     }
 }
 
-/// When a mirror is polled.
-#[derive(Debug, Clone)]
-pub enum Schedule {
-    /// Every so often, each mirror at its own offset, with a jitter of ten per cent.
-    Every(Duration),
-    /// By a cron expression of five fields (minute first) or six (second first), in UTC.
-    Cron(Box<cron::Schedule>),
-}
-
 /// Which remotes may be used; the defaults suit a cluster shared by tenants.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
@@ -72,7 +65,7 @@ pub struct Limits {
     /// Bytes of all mirrors together; above it the least recently used ones without releases go, then the least
     /// recently used idle ones.
     pub cache_bytes: u64,
-    /// Bytes of one file of a chart (Helm's limit).
+    /// Bytes of one file of a chart. Helm's limit is that of all files together.
     pub file_bytes: u64,
     /// Bytes of all files of a chart.
     pub chart_bytes: u64,
@@ -95,7 +88,7 @@ impl Default for Limits {
             pack_objects: 5_000_000,
             object_bytes: 256 << 20,
             cache_bytes: 10 << 30,
-            file_bytes: 5 << 20,
+            file_bytes: 100 << 20,
             chart_bytes: 100 << 20,
             chart_entries: 20_000,
             depth: 64,

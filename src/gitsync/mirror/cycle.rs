@@ -1,0 +1,552 @@
+//! One cycle: list, download, save, wake.
+
+use std::{
+    collections::{BTreeSet, HashMap, hash_map::Entry},
+    path::Path,
+    sync::Arc,
+};
+
+use gix::ObjectId;
+
+use super::{Context, Mirror};
+use crate::gitsync::{
+    ChangeReason, Reason, ReleaseKey, SourceError,
+    chart::{self, Footprint},
+    credentials::Credentials,
+    pack,
+    reference::{Reference, Resolved},
+    store::{Reader, Refs, Store, StoreError, Tip},
+    tree::Tree,
+    wire::{Listing, Remote, fetch::FetchRequest, refs::Capabilities},
+};
+
+/// Most commits that are named as present in a request.
+const MAX_HAVES: usize = 256;
+/// The depth by which git means "all of it".
+const ALL: u32 = 0x7fff_ffff;
+
+/// What a cycle works on.
+struct Work {
+    number: u64,
+    wanted: Vec<Reference>,
+    /// The copy on disk to add to, and what it holds; a new one when it is rebuilt.
+    store: Arc<Store>,
+    tips: Refs,
+    shallow: BTreeSet<ObjectId>,
+    is_new: bool,
+}
+
+/// What a cycle found for each wanted ref.
+type Outcome = HashMap<Reference, Result<(String, Tip), SourceError>>;
+
+impl Mirror {
+    /// One cycle.
+    pub(super) async fn cycle(self: &Arc<Self>, number: u64) -> Result<(), SourceError> {
+        let mut work = self.begin(number).await?;
+        if work.wanted.is_empty() {
+            return Ok(());
+        }
+        let outcome = match self.known_pins(&work) {
+            Some(outcome) => outcome,
+            None => self.ask(&mut work).await?,
+        };
+        self.commit(work, outcome).await
+    }
+
+    /// Opens the copy on disk, or makes one.
+    async fn begin(self: &Arc<Self>, number: u64) -> Result<Work, SourceError> {
+        let mirror = Arc::clone(self);
+        blocking(move || mirror.open(number)).await
+    }
+
+    fn open(&self, number: u64) -> Result<Work, SourceError> {
+        let (wanted, known, rebuild) = {
+            let mut state = self.lock();
+            let known = state
+                .store
+                .clone()
+                .map(|s| (s, state.tips.clone(), state.shallow.clone()));
+            (state.wanted(), known, state.rebuild)
+        };
+        let limit = self.object_limit();
+        if rebuild {
+            let store = Arc::new(self.create_beside(limit)?);
+            return Ok(Work {
+                number,
+                wanted,
+                store,
+                tips: Refs::new(),
+                shallow: BTreeSet::new(),
+                is_new: true,
+            });
+        }
+        let (store, tips, shallow) = match known {
+            Some(known) => known,
+            None => self.load(limit)?,
+        };
+        self.lock()
+            .load(Arc::clone(&store), tips.clone(), shallow.clone());
+        Ok(Work {
+            number,
+            wanted,
+            store,
+            tips,
+            shallow,
+            is_new: false,
+        })
+    }
+
+    fn object_limit(&self) -> u64 {
+        self.context.options.limits.object_bytes as u64
+    }
+
+    /// What is on disk, if it is whole; else an empty copy in its place.
+    fn load(&self, limit: u64) -> Result<(Arc<Store>, Refs, BTreeSet<ObjectId>), SourceError> {
+        let opened = Store::open(&self.directory, limit)
+            .and_then(|store| Ok((store.refs()?, store.shallow()?, store)));
+        if let Ok((refs, shallow, store)) = opened {
+            return Ok((Arc::new(store), refs, shallow));
+        }
+        remove(&self.directory)?;
+        let store = Store::create(&self.directory, limit)?;
+        Ok((Arc::new(store), Refs::new(), BTreeSet::new()))
+    }
+
+    fn create_beside(&self, limit: u64) -> Result<Store, SourceError> {
+        let beside = self.directory.with_extension("new");
+        remove(&beside)?;
+        Ok(Store::create(&beside, limit)?)
+    }
+
+    /// When only commits are wanted and all are here, nothing can have changed: no request.
+    fn known_pins(&self, work: &Work) -> Option<Outcome> {
+        let mut reader = work.store.reader();
+        let mut outcome = Outcome::new();
+        for reference in &work.wanted {
+            let Reference::Commit(id) = reference else {
+                return None;
+            };
+            let tip = work.tips.get(&Reference::pin(*id))?;
+            reader.tree_of(tip.commit).ok()?;
+            outcome.insert(reference.clone(), Ok((Reference::pin(*id), *tip)));
+        }
+        Some(outcome)
+    }
+
+    /// Asks the remote, and downloads what is missing.
+    async fn ask(&self, work: &mut Work) -> Result<Outcome, SourceError> {
+        let Context {
+            options,
+            secrets,
+            clients,
+            ..
+        } = &*self.context;
+        let credentials = Credentials::resolve(
+            &self.url,
+            self.secret.as_ref(),
+            &**secrets,
+            &options.daemon_credentials,
+        )
+        .await?;
+        let connect = || Remote::new(&self.url, &credentials, options, clients, &self.memory);
+        let mut remote = connect()?;
+        let listing = remote.list(&prefixes(&work.wanted)).await?;
+        let mut resolved = HashMap::new();
+        let mut open = Vec::new();
+        for reference in &work.wanted {
+            match reference.resolve(&listing) {
+                Some(found) => {
+                    resolved.insert(reference.clone(), found);
+                }
+                None => open.push(reference.clone()),
+            }
+        }
+        let wants = self.missing(work, &resolved, &listing);
+        if !wants.is_empty() {
+            self.download_or_all(&mut remote, work, wants, &listing)
+                .await?;
+        }
+        drop(remote);
+        if open
+            .iter()
+            .any(|reference| matches!(reference, Reference::Short(_)))
+            && !open.iter().all(|reference| work.knows_short(reference))
+        {
+            self.download_history(&connect, work).await?;
+        }
+        Ok(work.outcome(resolved, open, listing.refs.is_empty()))
+    }
+
+    /// The ids to ask for: those that are not here.
+    fn missing(
+        &self,
+        work: &Work,
+        resolved: &HashMap<Reference, Resolved>,
+        listing: &Listing,
+    ) -> Vec<ObjectId> {
+        let mut wants = BTreeSet::new();
+        for found in resolved.values() {
+            if !work.store.contains(found.id) {
+                wants.insert(found.id);
+            }
+            // A tag whose object is here and whose commit is not: half of an older download.
+            let peeled = listing
+                .refs
+                .iter()
+                .find(|r| r.id == found.id)
+                .and_then(|r| r.peeled);
+            if peeled.is_some_and(|peeled| !work.store.contains(peeled)) {
+                wants.insert(found.id);
+            }
+        }
+        wants.into_iter().collect()
+    }
+
+    /// Downloads `wants` one commit deep; for a server that gives no commit by its id, all of its history.
+    async fn download_or_all(
+        &self,
+        remote: &mut Remote<'_>,
+        work: &mut Work,
+        wants: Vec<ObjectId>,
+        listing: &Listing,
+    ) -> Result<(), SourceError> {
+        let (advertised, pinned): (Vec<_>, Vec<_>) = wants
+            .into_iter()
+            .partition(|id| listing.refs.iter().any(|known| known.id == *id));
+        let gives_any = match &listing.capabilities {
+            Capabilities::V2 { .. } => true,
+            Capabilities::V0(v0) => v0.any_commit,
+        };
+        if pinned.is_empty() || gives_any {
+            let all = advertised.iter().chain(&pinned).copied().collect();
+            match self.download(remote, work, all, Some(1)).await {
+                Err(error) if error.reason() == Reason::RefNotFound && !pinned.is_empty() => {
+                    return Err(error.context(format!("commit {}", list(&pinned))));
+                }
+                result => return result,
+            }
+        }
+        let tips = listing
+            .refs
+            .iter()
+            .map(|known| known.id)
+            .collect::<BTreeSet<_>>();
+        self.download(remote, work, tips.into_iter().collect(), Some(ALL))
+            .await
+    }
+
+    /// Downloads the history of every branch and tag, to find a commit by the start of its id.
+    async fn download_history<'c>(
+        &self,
+        connect: &impl Fn() -> Result<Remote<'c>, SourceError>,
+        work: &mut Work,
+    ) -> Result<(), SourceError> {
+        let mut remote = connect()?;
+        let prefixes = ["refs/heads/".to_owned(), "refs/tags/".to_owned()];
+        let listing = remote.list(&prefixes).await?;
+        let tips = listing.refs.iter().filter(|known| {
+            prefixes
+                .iter()
+                .any(|prefix| known.name.starts_with(prefix.as_str()))
+        });
+        let wants: BTreeSet<ObjectId> = tips.map(|known| known.id).collect();
+        self.download(&mut remote, work, wants.into_iter().collect(), Some(ALL))
+            .await
+    }
+
+    async fn download(
+        &self,
+        remote: &mut Remote<'_>,
+        work: &mut Work,
+        wants: Vec<ObjectId>,
+        depth: Option<u32>,
+    ) -> Result<(), SourceError> {
+        let Context {
+            options, fetches, ..
+        } = &*self.context;
+        let _permit = fetches.acquire().await;
+        let haves: BTreeSet<ObjectId> = work
+            .tips
+            .values()
+            .map(|tip| tip.commit)
+            .filter(|commit| work.store.contains(*commit))
+            .take(MAX_HAVES)
+            .collect();
+        let request = FetchRequest {
+            wants,
+            shallow: work.shallow.iter().copied().collect(),
+            haves: haves.into_iter().collect(),
+            depth,
+        };
+        let mut incoming = remote.fetch(&request, options.limits.pack_bytes).await?;
+        // Before the pack: a commit that is here and not known to lack its parents would be taken for complete by the
+        // next download. One that is known and not here harms nothing.
+        work.shallow.extend(&incoming.shallow.shallow);
+        work.store.save_shallow(&work.shallow)?;
+        pack::receive(&work.store, &mut incoming.pack, &options.limits).await?;
+        for id in &incoming.shallow.unshallow {
+            work.shallow.remove(id);
+        }
+        work.store.save_shallow(&work.shallow)?;
+        Ok(())
+    }
+
+    /// Saves what was found, makes it visible, and wakes the releases that it concerns.
+    async fn commit(self: &Arc<Self>, work: Work, outcome: Outcome) -> Result<(), SourceError> {
+        let mirror = Arc::clone(self);
+        blocking(move || mirror.publish(work, outcome)).await
+    }
+
+    fn publish(&self, work: Work, outcome: Outcome) -> Result<(), SourceError> {
+        let mut tips: Refs = outcome.values().flatten().cloned().collect();
+        // A branch that is gone keeps its last commit as long as someone asks for it: what runs can still be read.
+        for reference in outcome
+            .iter()
+            .filter(|(_, found)| found.is_err())
+            .map(|(r, _)| r)
+        {
+            let known = work.find_tip(reference);
+            tips.extend(known.map(|(name, tip)| (name.clone(), *tip)));
+        }
+        if tips != work.tips {
+            work.store.save_refs(&tips)?;
+        }
+        let store = if work.is_new {
+            self.replace(work.store)?
+        } else {
+            work.store
+        };
+        let packs = store.measure();
+        let number = work.number;
+        {
+            let mut state = self.lock();
+            state.rebuild = packs > self.context.options.limits.packs;
+            state.damaged = false;
+            state.evicted = false;
+            state.store = Some(Arc::clone(&store));
+            state.tips = tips;
+            state.shallow = work.shallow;
+            for (reference, found) in &outcome {
+                let known = state.refs.entry(reference.clone()).or_default();
+                known.checked = number;
+                known.error = found.as_ref().err().cloned();
+                if let Ok((_, tip)) = found {
+                    known.commit = Some(tip.commit);
+                }
+            }
+        }
+        self.wake_moved(&mut store.reader())
+    }
+
+    /// Puts the new copy in the place of the old one.
+    fn replace(&self, new: Arc<Store>) -> Result<Arc<Store>, SourceError> {
+        let old = self.directory.with_extension("old");
+        remove(&old)?;
+        if self.directory.exists() {
+            std::fs::rename(&self.directory, &old).map_err(StoreError::from)?;
+        }
+        std::fs::rename(new.directory(), &self.directory).map_err(StoreError::from)?;
+        drop(new);
+        remove(&old)?;
+        Ok(Arc::new(Store::open(&self.directory, self.object_limit())?))
+    }
+
+    /// Wakes each release whose chart has another content than it had when last looked at.
+    fn wake_moved(&self, reader: &mut Reader) -> Result<(), SourceError> {
+        let targets = self.lock().unseen();
+        let mut roots = HashMap::new();
+        for target in &targets {
+            if let Entry::Vacant(root) = roots.entry(target.commit) {
+                root.insert(reader.tree_of(target.commit)?);
+            }
+        }
+        let limits = &self.context.options.limits;
+        let mut tree = Tree::new(reader, ObjectId::null(gix::hash::Kind::Sha1));
+        for target in targets {
+            let Some(root) = roots.get(&target.commit) else {
+                continue;
+            };
+            tree.set_root(*root);
+            let is_same = target
+                .seen
+                .as_ref()
+                .is_some_and(|seen| seen.is_same_in(&mut tree));
+            let footprint = match (is_same, target.seen) {
+                (true, Some(seen)) => seen,
+                _ => match chart::inspect(&mut tree, &target.source, limits) {
+                    Ok(chart) => chart.footprint,
+                    Err(_) => chart::minimal_footprint(&mut tree, &target.source),
+                },
+            };
+            let reason = self.lock().see(
+                &target.release,
+                target.index,
+                target.commit,
+                footprint,
+                is_same,
+            );
+            if let Some(reason) = reason {
+                self.context.changes.push(&target.release, reason);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A use whose ref stands at a commit that was not looked at yet.
+pub(super) struct Target {
+    pub(super) release: ReleaseKey,
+    pub(super) index: usize,
+    pub(super) source: crate::gitsync::GitSource,
+    pub(super) commit: ObjectId,
+    pub(super) seen: Option<Footprint>,
+}
+
+impl super::State {
+    /// The uses to look at.
+    fn unseen(&self) -> Vec<Target> {
+        let mut targets = Vec::new();
+        for (release, uses) in &self.uses {
+            for (index, known) in uses.iter().enumerate() {
+                let state = self
+                    .refs
+                    .get(&known.reference)
+                    .filter(|state| state.error.is_none());
+                let Some(commit) = state.and_then(|state| state.commit) else {
+                    continue;
+                };
+                if known.seen.as_ref().is_some_and(|(seen, _)| *seen == commit) && !known.waiting {
+                    continue;
+                }
+                targets.push(Target {
+                    release: release.clone(),
+                    index,
+                    source: known.source.clone(),
+                    commit,
+                    seen: known.seen.as_ref().map(|(_, footprint)| footprint.clone()),
+                });
+            }
+        }
+        targets
+    }
+
+    /// Notes what a use is made of at `commit`; says what to tell its release.
+    fn see(
+        &mut self,
+        release: &ReleaseKey,
+        index: usize,
+        commit: ObjectId,
+        footprint: Footprint,
+        is_same: bool,
+    ) -> Option<ChangeReason> {
+        let known = self.uses.get_mut(release)?.get_mut(index)?;
+        let was_waiting = std::mem::take(&mut known.waiting);
+        let first = known.seen.is_none();
+        known.seen = Some((commit, footprint));
+        let revision = commit.to_string();
+        if was_waiting {
+            return Some(ChangeReason::Ready { revision });
+        }
+        // The first look is no move: a release that did not wait has asked for its chart itself, or will.
+        (!first && !is_same).then_some(ChangeReason::Moved { revision })
+    }
+}
+
+impl Work {
+    /// Where each wanted ref stands; an error for those that the remote does not have.
+    fn outcome(
+        &self,
+        resolved: HashMap<Reference, Resolved>,
+        open: Vec<Reference>,
+        is_empty: bool,
+    ) -> Outcome {
+        let mut reader = self.store.reader();
+        let mut outcome = Outcome::new();
+        for (reference, found) in resolved {
+            let tip = reader
+                .peel(found.id)
+                .and_then(|commit| reader.tree_of(commit).map(|_| commit))
+                .map(|commit| {
+                    (
+                        found.name,
+                        Tip {
+                            id: found.id,
+                            commit,
+                        },
+                    )
+                });
+            outcome.insert(reference, tip.map_err(SourceError::from));
+        }
+        for reference in open {
+            let commit = match &reference {
+                Reference::Short(digits) => reader.by_prefix(&digits.to_ascii_lowercase()),
+                _ => None,
+            };
+            let found = commit
+                .map(|commit| (Reference::pin(commit), Tip { id: commit, commit }))
+                .ok_or_else(|| reference.not_found(is_empty));
+            outcome.insert(reference, found);
+        }
+        outcome
+    }
+
+    fn knows_short(&self, reference: &Reference) -> bool {
+        match reference {
+            Reference::Short(digits) => self
+                .store
+                .reader()
+                .by_prefix(&digits.to_ascii_lowercase())
+                .is_some(),
+            _ => true,
+        }
+    }
+
+    fn find_tip(&self, reference: &Reference) -> Option<(&String, &Tip)> {
+        reference
+            .candidates()
+            .iter()
+            .find_map(|name| self.tips.get_key_value(&Reference::mirror_name(name)))
+    }
+}
+
+/// What to list for these refs.
+fn prefixes(wanted: &[Reference]) -> Vec<String> {
+    let mut prefixes: Vec<String> = wanted.iter().flat_map(Reference::candidates).collect();
+    if prefixes.is_empty() {
+        // Without a prefix the server would list everything.
+        prefixes.push("HEAD".to_owned());
+    }
+    prefixes
+}
+
+fn list(ids: &[ObjectId]) -> String {
+    ids.iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+fn remove(directory: &Path) -> Result<(), SourceError> {
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(StoreError::from(error).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Runs `work` where blocking is allowed; a panic in it is an error.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, SourceError> + Send + 'static,
+) -> Result<T, SourceError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|_| Err(panicked()))
+}
+
+pub(super) fn panicked() -> SourceError {
+    SourceError::new(
+        Reason::StorageFailed,
+        "reading the repository ended in a panic; it is fetched anew",
+    )
+}

@@ -1,0 +1,6 @@
+//! Mirrors against real git servers on loopback.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+
+mod basics;
+mod refs;
+mod support;
