@@ -34,7 +34,7 @@ mod yaml;
 
 use std::collections::BTreeMap;
 
-use gotmpl::{List, Map, Str, Value};
+use gotmpl::{List, Map, Str, Type, Value};
 
 use emit::{Dialect, Stop};
 
@@ -173,28 +173,31 @@ pub fn read_json_prefix(text: &[u8]) -> Result<(Tree, usize), Error> {
     json::decode_prefix(text)
 }
 
-/// A JSON object as a template value: what `fromJson` returns; `null` is an empty map.
+/// A JSON object as a template value: what `fromJson` returns; `null` is a nil map.
 ///
 /// # Errors
 /// As [`read_json`], and `json: cannot unmarshal array into Go value of type
 /// map[string]interface {}`.
 pub fn read_json_map_value(text: &[u8]) -> Result<Map, Error> {
-    match read_json_value(text)? {
-        Value::Map(map) => Ok(map),
-        Value::Nil => Ok(Map::new()),
-        other => Err(Error::json_mismatch(kind(&other), MAP_TYPE)),
+    match json::decode_lenient(text)? {
+        (Value::Map(_), Some(overflow)) => Err(overflow),
+        (Value::Map(map), None) => Ok(map),
+        (Value::Nil, _) => Ok(Map::nil(Type::Any)),
+        (other, _) => Err(Error::json_mismatch(kind(&other), MAP_TYPE)),
     }
 }
 
-/// A JSON array as a template value: what `fromJsonArray` returns; `null` is an empty list.
+/// A JSON array as a template value: what `fromJsonArray` returns; `null` is a nil
+/// slice.
 ///
 /// # Errors
 /// As [`read_json`], and `json: cannot unmarshal object into Go value of type []interface {}`.
 pub fn read_json_list_value(text: &[u8]) -> Result<List, Error> {
-    match read_json_value(text)? {
-        Value::List(list) => Ok(list),
-        Value::Nil => Ok(List::new(Vec::new())),
-        other => Err(Error::json_mismatch(kind(&other), LIST_TYPE)),
+    match json::decode_lenient(text)? {
+        (Value::List(_), Some(overflow)) => Err(overflow),
+        (Value::List(list), None) => Ok(list),
+        (Value::Nil, _) => Ok(List::nil(Type::Any)),
+        (other, _) => Err(Error::json_mismatch(kind(&other), LIST_TYPE)),
     }
 }
 

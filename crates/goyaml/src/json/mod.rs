@@ -3,5 +3,5 @@
 mod read;
 mod write;
 
-pub(crate) use read::{decode, decode_prefix};
+pub(crate) use read::{decode, decode_lenient, decode_prefix};
 pub(crate) use write::{Style, cycle, encode};

@@ -9,12 +9,21 @@ use crate::{Error, MAX_DEPTH, Node};
 
 /// Reads a whole text.
 pub(crate) fn decode<B: Build<Key = Str>>(text: &[u8]) -> Result<B, Error> {
+    let (value, overflow) = decode_lenient(text)?;
+    overflow.map_or(Ok(value), Err)
+}
+
+/// As [`decode`], with the complaint about a number that is too large beside the value: other
+/// complaints may come first.
+pub(crate) fn decode_lenient<B: Build<Key = Str>>(
+    text: &[u8],
+) -> Result<(B, Option<Error>), Error> {
     let mut reader = Reader::new(text, false);
     let value = reader.document()?;
     reader.skip_spaces();
     match reader.peek() {
         Some(byte) => Err(unexpected(byte, "after top-level value")),
-        None => reader.finish(value),
+        None => Ok((value, reader.overflow)),
     }
 }
 
@@ -22,8 +31,10 @@ pub(crate) fn decode<B: Build<Key = Str>>(text: &[u8]) -> Result<B, Error> {
 pub(crate) fn decode_prefix<B: Build<Key = Str>>(text: &[u8]) -> Result<(B, usize), Error> {
     let mut reader = Reader::new(text, true);
     let value = reader.document()?;
-    let end = reader.position;
-    reader.finish(value).map(|value| (value, end))
+    match reader.overflow {
+        Some(error) => Err(error),
+        None => Ok((value, reader.position)),
+    }
 }
 
 struct Reader<'t> {
@@ -81,13 +92,6 @@ impl<'t> Reader<'t> {
             return Err(Error::new("EOF"));
         }
         self.value()
-    }
-
-    fn finish<B>(self, value: B) -> Result<B, Error> {
-        match self.overflow {
-            Some(error) => Err(error),
-            None => Ok(value),
-        }
     }
 
     #[inline]

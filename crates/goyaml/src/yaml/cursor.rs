@@ -84,7 +84,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// As [`check`](Self::check), where as many bytes are looked at together.
+    /// As [`check`](Self::check), where as many characters are looked at together.
     #[inline]
     pub(crate) fn check_ahead(&self, count: usize) -> Result<(), Fault> {
         match self.failure {

@@ -52,20 +52,21 @@ pub(crate) fn decode<B: Build>(
         return Ok(None);
     };
     let mut decoder = Decoder::new(&document, strict);
-    let value = decoder
-        .document::<B>()
-        .map_err(|error| error.prefixed(CONVERTING))?;
+    let value = match (decoder.document::<B>(), decoder.too_deep) {
+        (Ok(value), _) => value,
+        (Err(_), Some(opening)) => {
+            return Err(Error::new(format!(
+                "error unmarshaling JSON: while decoding JSON: invalid character '{opening}' \
+                 exceeded max depth"
+            )));
+        }
+        (Err(error), None) => return Err(error.prefixed(CONVERTING)),
+    };
     if finite
         && decoder.has_non_finite
         && let Some(number) = value.non_finite()
     {
         return Err(unsupported_number(number).prefixed(CONVERTING));
-    }
-    if let Some(opening) = decoder.too_deep {
-        return Err(Error::new(format!(
-            "error unmarshaling JSON: while decoding JSON: invalid character '{opening}' \
-             exceeded max depth"
-        )));
     }
     Ok(Some(value))
 }
@@ -232,20 +233,26 @@ impl<'d> Decoder<'d> {
         Ok(())
     }
 
+    /// Goes one level deeper, if there is one.
+    fn enter(&mut self, opening: char) -> Result<(), Error> {
+        if self.depth >= MAX_DEPTH {
+            self.too_deep = Some(opening);
+            return Err(Error::new("yaml: exceeded max depth"));
+        }
+        self.depth += 1;
+        Ok(())
+    }
+
     /// Decodes a collection, unless it is nested too deep.
     fn nested<B: Build>(
         &mut self,
         opening: char,
         decode: impl FnOnce(&mut Self) -> Result<B, Error>,
     ) -> Result<B, Error> {
-        if self.depth >= MAX_DEPTH {
-            self.too_deep.get_or_insert(opening);
-            return Ok(B::scalar(Node::Null));
-        }
-        self.depth += 1;
-        let value = decode(self);
+        self.enter(opening)?;
+        let value = decode(self)?;
         self.depth -= 1;
-        value
+        Ok(value)
     }
 
     fn sequence<B: Build>(&mut self, index: u32, end: u32) -> Result<B, Error> {
@@ -367,11 +374,7 @@ impl<'d> Decoder<'d> {
             }
             _ => false,
         };
-        if self.depth >= MAX_DEPTH {
-            self.too_deep.get_or_insert('{');
-            return Ok(());
-        }
-        self.depth += 1;
+        self.enter('{')?;
         self.mapping(mapping.0, mapping.1.end, entries)?;
         self.depth -= 1;
         if alias {
