@@ -14,7 +14,7 @@ mod network;
 mod paths;
 mod random;
 mod reflection;
-mod regexp;
+pub mod regexp;
 pub mod semver;
 mod strings;
 mod text;

@@ -1,6 +1,6 @@
 //! `format`, which drafts up to 7 assert, and the meta-schemas of all drafts.
 
-use regex::Regex;
+use regex::{Regex, RegexBuilder};
 
 use crate::text::quote;
 
@@ -49,7 +49,11 @@ impl Format {
 
 /// Compiles a regular expression of Go's; the error is Go's text.
 pub(super) fn go_regex(pattern: &str) -> Result<Regex, String> {
-    Regex::new(pattern).map_err(|error| format!("error parsing regexp: {error}"))
+    let translated = sprig::regexp::translate_pattern(pattern)?;
+    RegexBuilder::new(&translated)
+        .size_limit(10 << 20)
+        .build()
+        .map_err(|_| format!("error parsing regexp: expression too large: `{pattern}`"))
 }
 
 fn fail<T>(text: impl Into<String>) -> Result<T, String> {

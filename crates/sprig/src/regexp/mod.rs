@@ -12,3 +12,13 @@ mod replace;
 mod translate;
 
 pub(crate) use functions::register;
+
+/// A pattern of Go's in the syntax of the `regex` crate.
+///
+/// # Errors
+/// Go's text for a pattern that is none: ``error parsing regexp: missing closing ]: `[` ``.
+pub fn translate_pattern(expression: &str) -> Result<String, String> {
+    translate::translate(expression.as_bytes())
+        .map(|translation| translation.pattern)
+        .map_err(|error| error.to_string())
+}
