@@ -190,6 +190,7 @@ impl fmt::Display for ConditionType {
 pub enum Reason {
     // Chart sources.
     IncompleteChartSource,
+    SourceInvalid,
     Cloning,
     AuthFailed,
     HostKeyMismatch,

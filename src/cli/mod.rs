@@ -4,13 +4,17 @@
 //! those would be set up.
 
 mod chart;
+mod crd;
 mod lint;
 mod output;
 mod package;
+mod run;
 mod show;
 mod template;
 mod values;
+mod version;
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -26,6 +30,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    /// Run the daemon; this is what flags without a verb mean, as with Flux Helm Operator 1.4.
+    Run(Box<run::Flags>),
+    /// Print the HelmRelease CustomResourceDefinition.
+    Crd,
+    /// Print the version.
+    Version,
     Template(Box<template::Arguments>),
     Lint(lint::Arguments),
     Show(show::Arguments),
@@ -36,7 +46,7 @@ enum Verb {
 /// `Error: `, and the exit code is 1, as with helm.
 #[must_use]
 pub fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(with_verb(std::env::args_os().collect())) {
         Ok(cli) => cli,
         Err(error) => {
             // Nothing can be said if the terminal is gone.
@@ -45,6 +55,9 @@ pub fn run() -> ExitCode {
         }
     };
     let done = match cli.verb {
+        Verb::Run(flags) => run::run(&flags),
+        Verb::Crd => crd::run(),
+        Verb::Version => version::run(),
         Verb::Template(arguments) => template::run(&arguments),
         Verb::Lint(arguments) => lint::run(&arguments),
         Verb::Show(arguments) => show::run(&arguments),
@@ -55,6 +68,49 @@ pub fn run() -> ExitCode {
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "Error: {error:#}");
             ExitCode::FAILURE
+        }
+    }
+}
+
+/// The command line of 1.4 has no verbs: flags alone run the daemon.
+fn with_verb(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let own = ["-h", "--help", "-V", "--version"];
+    let is_flag = arguments
+        .get(1)
+        .and_then(|first| first.to_str())
+        .is_some_and(|first| first.starts_with('-') && !own.contains(&first));
+    if is_flag {
+        arguments.insert(1, "run".into());
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_without_a_verb_run_the_daemon() {
+        let with = |line: &str| {
+            let line = line.split(' ').map(OsString::from).collect();
+            let all: Vec<String> = with_verb(line)
+                .into_iter()
+                .map(|argument| argument.to_string_lossy().into_owned())
+                .collect();
+            all.join(" ")
+        };
+        assert_eq!(
+            with("helm-operator --workers=2 -l :1"),
+            "helm-operator run --workers=2 -l :1"
+        );
+        assert_eq!(with("helm-operator -l :1"), "helm-operator run -l :1");
+        for line in [
+            "helm-operator",
+            "helm-operator --version",
+            "helm-operator --help",
+            "helm-operator template x --debug",
+        ] {
+            assert_eq!(with(line), line);
         }
     }
 }

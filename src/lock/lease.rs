@@ -72,6 +72,14 @@ impl Leadership {
         }
     }
 
+    /// Leadership that never comes.
+    #[cfg(test)]
+    pub(crate) fn never() -> Self {
+        Self {
+            until: watch::channel(None).1,
+        }
+    }
+
     /// Whether a write may be sent now. It is asked before each one: a process that was stopped for
     /// longer than its lease finds here that its time has passed.
     #[must_use]

@@ -2,7 +2,9 @@
 //! two replicas apart.
 
 mod file;
+mod guard;
 mod lease;
 
 pub use file::{LockError, ReleaseLock, ReleaseLocks};
+pub use guard::{Guarded, LeaderGuard, NotLeader};
 pub use lease::{LeaderLease, Leadership, LeaseError, LeaseSettings};

@@ -1,0 +1,330 @@
+//! `helm-operator run`: the daemon.
+
+mod flags;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context as _, Result, bail};
+use helm_kube::{Cluster, ClusterOptions};
+use kube::client::ClientBuilder;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use tokio::net::TcpListener;
+
+pub(super) use flags::Flags;
+
+use crate::gitsync::{
+    DaemonCredentials, MirrorState, Mirrors, Options as GitOptions, Policy, Schedule,
+};
+use crate::lock::{LeaderGuard, LeaderLease, Leadership, LeaseSettings, ReleaseLocks};
+use crate::operator::{ClusterSecrets, Operator, Parts, Settings, Stopped};
+use crate::server::{Health, ServerState, routes, serve};
+use crate::source::Sources;
+use crate::telemetry::{LogFormat, Metrics, MirrorMetrics, init_logs};
+use crate::watch::{Caches, Scope};
+
+/// Runs the daemon until it is told to stop.
+pub(super) fn run(flags: &Flags) -> Result<()> {
+    init_logs(LogFormat::from(flags.log_format.as_str()), &flags.log_level)
+        .map_err(|error| anyhow::anyhow!("{error}: --log-level"))?;
+    // One provider for every connection; the first to ask would choose otherwise.
+    if rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .is_err()
+    {
+        bail!("a TLS provider was installed before ours");
+    }
+    warn_of_old_flags(flags);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("starting the runtime")?;
+    let result = runtime.block_on(daemon(flags));
+    // Blocking work, such as a fetch that hangs, is not waited for.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    result
+}
+
+fn warn_of_old_flags(flags: &Flags) {
+    let mut old: Vec<String> = flags
+        .helm_2
+        .given()
+        .into_iter()
+        .map(|flag| flag.to_owned())
+        .collect();
+    if flags
+        .enabled_helm_versions
+        .iter()
+        .any(|version| version == "v2")
+    {
+        old.push("--enabled-helm-versions v2".to_owned());
+    }
+    if !old.is_empty() {
+        tracing::warn!(
+            "Helm 2 and Tiller are not served any more: {} has no effect",
+            old.join(", ")
+        );
+    }
+    for version in &flags.enabled_helm_versions {
+        if version != "v2" && version != "v3" {
+            tracing::error!(
+                "unknown Helm version {version:?} in --enabled-helm-versions is skipped"
+            );
+        }
+    }
+}
+
+async fn daemon(flags: &Flags) -> Result<()> {
+    let mut stop = Stop::listen()?;
+    let config = config(flags).await?;
+    let instance = instance();
+    let namespace = match flags.leader_election_namespace.as_str() {
+        "" => config.default_namespace.clone(),
+        namespace => namespace.to_owned(),
+    };
+    let lease = lease_settings(flags, &namespace, &instance);
+    let holder = format!("helm-operator/{}/{}", lease.namespace, lease.name);
+    let plain = Client::try_from(config.clone()).context("making a client")?;
+    let (election, leadership) = if flags.leader_election {
+        let (election, leadership) = LeaderLease::new(plain.clone(), lease);
+        (Some(election), leadership)
+    } else {
+        (None, Leadership::always())
+    };
+    let cluster = guarded(config, &leadership)?;
+    let metrics = Metrics::new();
+    let health = Arc::<Health>::default();
+    let sources = sources(flags, plain)?;
+    let mirrors = sources.mirrors().clone();
+    let server = ServerState {
+        metrics: metrics.clone(),
+        health: Arc::clone(&health),
+        before_scrape: show_mirrors(&metrics, &mirrors),
+        sync_git: Arc::new(move || {
+            tracing::info!("starting sync of git mirror(s)");
+            mirrors.sync_now(None);
+        }),
+    };
+    let (stop_server, server_stopped) = tokio::sync::oneshot::channel::<()>();
+    let listener = TcpListener::bind(flags.listen).await;
+    let listener = listener.with_context(|| format!("listening on {}", flags.listen))?;
+    tracing::info!("starting HTTP server on {}", flags.listen);
+    let stopped = async move {
+        server_stopped.await.ok();
+    };
+    let serving = tokio::spawn(serve(listener, routes(server), stopped));
+    let scope = scope(flags);
+    let (caches, changes) = Caches::start(cluster.client(), &scope);
+    let parts = Parts {
+        settings: settings(flags, holder, scope),
+        cluster: crate::operator::Client(cluster),
+        caches,
+        changes,
+        sources,
+        locks: ReleaseLocks::open(directory(flags.lock_dir.as_ref(), "locks"))?,
+        metrics,
+        instance,
+    };
+    tracing::info!(version = super::version::VERSION, "starting operator");
+    let operator = Operator::new(parts).context("making a client for values")?;
+    let (stop_election, election_stopped) = tokio::sync::oneshot::channel::<()>();
+    let electing = tokio::spawn(async move {
+        if let Some(election) = election {
+            election
+                .run(async {
+                    election_stopped.await.ok();
+                })
+                .await;
+        }
+    });
+    let on_filled = move || health.set_caches_filled(true);
+    let why = operator.run(leadership, stop.asked(), on_filled).await;
+    // The Lease goes last: until then nobody else may work.
+    stop_election.send(()).ok();
+    electing.await.ok();
+    stop_server.send(()).ok();
+    serving.await.ok();
+    match why {
+        Stopped::Asked => {
+            tracing::info!("stopped");
+            Ok(())
+        }
+        Stopped::LeadershipLost => {
+            bail!("leadership was lost: a restart takes part in the election again")
+        }
+    }
+}
+
+/// SIGTERM and SIGINT.
+struct Stop {
+    term: tokio::signal::unix::Signal,
+    int: tokio::signal::unix::Signal,
+}
+
+impl Stop {
+    fn listen() -> Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let listen = |kind| signal(kind).context("listening to signals");
+        Ok(Self {
+            term: listen(SignalKind::terminate())?,
+            int: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.int.recv() => {}
+        }
+    }
+}
+
+async fn config(flags: &Flags) -> Result<Config> {
+    let mut config = if flags.kubeconfig.is_empty() {
+        Config::infer()
+            .await
+            .context("finding the cluster: give --kubeconfig outside of one")?
+    } else {
+        let kubeconfig = Kubeconfig::read_from(&flags.kubeconfig)
+            .with_context(|| format!("reading {}", flags.kubeconfig))?;
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
+            .await
+            .with_context(|| format!("using {}", flags.kubeconfig))?
+    };
+    if !flags.master.is_empty() {
+        config.cluster_url = flags.master.parse().context("reading --master")?;
+    }
+    // Retries with deadlines are the callers' business.
+    config.default_retry = false;
+    config.connect_timeout = Some(Duration::from_secs(10));
+    Ok(config)
+}
+
+/// The cluster behind the guard that lets nothing be written without leadership.
+fn guarded(config: Config, leadership: &Leadership) -> Result<Cluster> {
+    let builder = ClientBuilder::try_from(config).context("making a client")?;
+    let client = builder
+        .with_layer(&LeaderGuard::new(leadership.clone()))
+        .build();
+    Ok(Cluster::new(client, ClusterOptions::default()))
+}
+
+/// Name of this process: the pod's, or the machine's and the process's.
+fn instance() -> String {
+    let host = std::env::var("POD_NAME")
+        .or_else(|_| std::env::var("HOSTNAME"))
+        .unwrap_or_else(|_| "helm-operator".to_owned());
+    let since = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default();
+    format!("{host}_{}_{:x}", std::process::id(), since.as_nanos())
+}
+
+/// Each part of a fleet has a Lease of its own.
+fn lease_settings(flags: &Flags, namespace: &str, instance: &str) -> LeaseSettings {
+    let mut name = "helm-operator".to_owned();
+    if flags.shard.count > 1 {
+        name.push_str(&format!("-{}-of-{}", flags.shard.index, flags.shard.count));
+    }
+    if !flags.allow_namespace.is_empty() {
+        name.push_str(&format!("-{}", flags.allow_namespace));
+    }
+    if !flags.watch_label_selector.is_empty() {
+        let digest = crate::operator::values_digest(&goyaml::Tree::String(
+            flags.watch_label_selector.as_str().into(),
+        ));
+        let short = digest.strip_prefix("sha256:").and_then(|hex| hex.get(..12));
+        name.push_str(&format!("-{}", short.unwrap_or_default()));
+    }
+    LeaseSettings::new(namespace, name, instance)
+}
+
+fn scope(flags: &Flags) -> Scope {
+    let filled = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
+    Scope {
+        namespace: filled(&flags.allow_namespace),
+        selector: filled(&flags.watch_label_selector),
+    }
+}
+
+fn settings(flags: &Flags, holder: String, scope: Scope) -> Settings {
+    let account = flags.default_service_account.clone();
+    Settings {
+        workers: flags.workers,
+        sync_interval: flags.charts_sync_interval,
+        status_interval: flags.status_update_interval,
+        holder,
+        own_namespace_only: flags.no_cross_namespace_refs,
+        update_dependencies: flags.update_chart_deps,
+        default_service_account: Some(account).filter(|account| !account.is_empty()),
+        grace: flags.shutdown_grace,
+        scope,
+        shard: flags.shard,
+    }
+}
+
+fn sources(flags: &Flags, client: Client) -> Result<Sources> {
+    let default_ref = Some(flags.git_default_ref.clone());
+    let home = std::env::var_os("HOME")
+        .map(PathBuf::from)
+        .unwrap_or_default();
+    let options = GitOptions {
+        poll: Schedule::Every(flags.git_poll_interval),
+        timeout: flags.git_timeout,
+        default_ref: default_ref.filter(|name| !name.is_empty() && name != "HEAD"),
+        policy: Policy {
+            allow_http: flags.git_allow_http,
+            allow_local: flags.git_allow_local,
+        },
+        daemon_credentials: DaemonCredentials {
+            ssh_identities: ["/etc/fluxd/ssh/identity", "/var/fluxd/keygen/identity"]
+                .map(PathBuf::from)
+                .to_vec(),
+            known_hosts: [
+                home.join(".ssh/known_hosts"),
+                "/etc/ssh/ssh_known_hosts".into(),
+            ]
+            .to_vec(),
+            ssh_config: Some(home.join(".ssh/config")),
+            netrc: Some(home.join(".netrc")),
+            ca_file: None,
+        },
+        ..GitOptions::new(directory(flags.cache_dir.as_ref(), "cache").join("git"))
+    };
+    let mirrors = Mirrors::new(options, Arc::new(ClusterSecrets::new(client)))?;
+    Ok(Sources::new(mirrors))
+}
+
+/// A directory that was given, or one of ours below the temporary directory.
+fn directory(given: Option<&PathBuf>, name: &str) -> PathBuf {
+    given
+        .cloned()
+        .unwrap_or_else(|| std::env::temp_dir().join("helm-operator").join(name))
+}
+
+/// Brings the gauges of the mirrors up to date before a scrape.
+fn show_mirrors(metrics: &Metrics, mirrors: &Mirrors) -> crate::server::Hook {
+    let (metrics, mirrors) = (metrics.clone(), mirrors.clone());
+    Arc::new(move || {
+        let now = SystemTime::now();
+        let shown: Vec<MirrorMetrics> = mirrors
+            .states()
+            .into_iter()
+            .map(|mirror| MirrorMetrics {
+                url: mirror.url.to_string(),
+                ready: mirror.state == MirrorState::Ready,
+                fetch_seconds: mirror.last_duration.map_or(0.0, |took| took.as_secs_f64()),
+                age_seconds: mirror
+                    .last_success
+                    .and_then(|at| now.duration_since(at).ok())
+                    .map_or(-1.0, |age| age.as_secs_f64()),
+                requests: mirror.requests,
+                received_bytes: mirror.received_bytes,
+                disk_bytes: mirror.disk_bytes,
+            })
+            .collect();
+        metrics.set_mirrors(&shown);
+    })
+}

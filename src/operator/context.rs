@@ -1,0 +1,308 @@
+//! What all reconciliations share.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use helm_engine::Chart;
+use helm_kube::{Cluster, ObjectVersion};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::act::Shutdown;
+use super::gates::GateKeeper;
+use super::queue::Queue;
+use super::values::ValuesReader;
+use crate::api::{HelmRelease, NamespacedName};
+use crate::lock::ReleaseLocks;
+use crate::source::Sources;
+use crate::status::{EventRecorder, StatusWriter};
+use crate::telemetry::{Metrics, ReleaseInfo};
+use crate::watch::{Caches, Scope, SourceKind};
+
+/// What the flags set.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// How many releases are worked on at a time (`--workers`); waits do not count.
+    pub workers: usize,
+    /// How often a release is verified when nothing tells of a change (`--charts-sync-interval`).
+    pub sync_interval: Duration,
+    /// How often the status is refreshed from the records (`--status-update-interval`).
+    pub status_interval: Duration,
+    /// Who we are in pending records: the same after a restart, another for another shard.
+    pub holder: String,
+    /// Refuse references into other namespaces (`--no-cross-namespace-refs`).
+    pub own_namespace_only: bool,
+    /// Resolve the dependencies of git charts (`--update-chart-deps`).
+    pub update_dependencies: bool,
+    /// ServiceAccount of releases that name none (`--default-service-account`).
+    pub default_service_account: Option<String>,
+    /// How long waits may go on when the daemon is to stop.
+    pub grace: Duration,
+    /// What is watched.
+    pub scope: Scope,
+    /// Which part of the releases is ours: the `index`th of `count` shards.
+    pub shard: Shard,
+}
+
+/// A part of all releases, by hash of their key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// From 1.
+    pub index: u32,
+    /// How many there are.
+    pub count: u32,
+}
+
+impl Shard {
+    /// Everything.
+    pub const ALL: Self = Self { index: 1, count: 1 };
+
+    /// Whether a release is in this shard. The hash is the same in every process and version.
+    #[must_use]
+    pub fn has(self, key: &NamespacedName) -> bool {
+        use sha2::{Digest, Sha256};
+        if self.count <= 1 {
+            return true;
+        }
+        let digest = Sha256::digest(key.to_string().as_bytes());
+        let number = digest
+            .iter()
+            .take(4)
+            .fold(0_u32, |sum, byte| sum << 8 | u32::from(*byte));
+        number % self.count + 1 == self.index
+    }
+}
+
+/// What is remembered of a HelmRelease between two reconciliations. All of it can be lost: the records and
+/// the status tell it again.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    /// Failures in a row, for the pauses between tries.
+    pub(crate) failures: u32,
+    /// When the next try may be, and what for.
+    pub(crate) retry: Option<(Instant, Attempted)>,
+    /// Nothing was left to do.
+    pub(crate) settled: Option<Settled>,
+    /// A revision that is not by us was found to be made of these inputs.
+    pub(crate) adopted: Option<(ObjectVersion, String)>,
+    /// What the metrics show.
+    pub(crate) info: Option<ReleaseInfo>,
+    pub(crate) conditions: HashSet<String>,
+    /// The Helm release that the metrics are shown under.
+    pub(crate) target: Option<NamespacedName>,
+}
+
+/// What a pause was imposed on: anything else is tried at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Attempted {
+    pub(crate) generation: Option<i64>,
+    pub(crate) reconcile_at: Option<String>,
+    /// Number of invalidations that had been seen.
+    pub(crate) changes: u64,
+}
+
+/// The state in which nothing was left to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Settled {
+    pub(crate) generation: Option<i64>,
+    pub(crate) uid: Option<String>,
+    pub(crate) newest: Option<ObjectVersion>,
+    pub(crate) reconcile_at: Option<String>,
+    pub(crate) changes: u64,
+}
+
+/// Who is to be woken by what.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    pub(crate) sources: HashMap<(SourceKind, NamespacedName), HashSet<NamespacedName>>,
+    pub(crate) dependents: HashMap<NamespacedName, HashSet<NamespacedName>>,
+    pub(crate) claims: HashMap<NamespacedName, HashSet<NamespacedName>>,
+    /// Changes of what a release is made of, counted: a chart that moved, values that changed.
+    pub(crate) changes: HashMap<NamespacedName, u64>,
+    /// HelmReleases that are ready, to tell when that changes.
+    pub(crate) ready: HashSet<NamespacedName>,
+}
+
+impl Index {
+    /// Takes a HelmRelease out of the index.
+    pub(crate) fn remove(&mut self, key: &NamespacedName) {
+        for keys in self.sources.values_mut() {
+            keys.remove(key);
+        }
+        self.sources.retain(|_, keys| !keys.is_empty());
+        for keys in self.dependents.values_mut() {
+            keys.remove(key);
+        }
+        self.dependents.retain(|_, keys| !keys.is_empty());
+        for keys in self.claims.values_mut() {
+            keys.remove(key);
+        }
+        self.claims.retain(|_, keys| !keys.is_empty());
+    }
+
+    /// Puts a HelmRelease into the index, instead of what was there of it.
+    pub(crate) fn insert(&mut self, release: &HelmRelease) {
+        let key = release.key();
+        self.remove(&key);
+        let maps = super::gates::config_maps(release).into_iter();
+        let maps = maps.map(|name| (SourceKind::ConfigMap, name));
+        for source in super::values::references(release).into_iter().chain(maps) {
+            self.sources.entry(source).or_default().insert(key.clone());
+        }
+        for dependency in super::gates::dependencies(release) {
+            self.dependents
+                .entry(dependency)
+                .or_default()
+                .insert(key.clone());
+        }
+        self.claims
+            .entry(release.release_key())
+            .or_default()
+            .insert(key);
+    }
+}
+
+/// Charts that were loaded lately, by digest: releases of one chart share it, and what was compiled for
+/// one is used by the next.
+#[derive(Default)]
+pub(crate) struct Charts(Mutex<VecDeque<(String, usize, Arc<Chart>)>>);
+
+impl Charts {
+    /// The most bytes of chart files that are kept.
+    const MOST: usize = 16 << 20;
+
+    pub(crate) fn get(&self, digest: &str) -> Option<Arc<Chart>> {
+        let mut charts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = charts.iter().position(|(known, ..)| known == digest)?;
+        let entry = charts.remove(at)?;
+        let chart = Arc::clone(&entry.2);
+        charts.push_front(entry);
+        Some(chart)
+    }
+
+    pub(crate) fn put(&self, digest: &str, size: usize, chart: &Arc<Chart>) {
+        let mut charts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        charts.push_front((digest.to_owned(), size, Arc::clone(chart)));
+        let mut total = 0;
+        charts.retain(|(_, size, _)| {
+            total += size;
+            total <= Self::MOST
+        });
+    }
+}
+
+/// What all reconciliations share.
+pub(crate) struct Context {
+    pub(crate) settings: Settings,
+    pub(crate) cluster: Cluster,
+    pub(crate) caches: Caches,
+    pub(crate) queue: Queue,
+    pub(crate) sources: Sources,
+    pub(crate) locks: ReleaseLocks,
+    pub(crate) status: StatusWriter,
+    pub(crate) events: EventRecorder,
+    pub(crate) metrics: Metrics,
+    pub(crate) values: ValuesReader,
+    pub(crate) gates: GateKeeper,
+    pub(crate) charts: Charts,
+    pub(crate) index: Mutex<Index>,
+    pub(crate) memory: Mutex<HashMap<NamespacedName, Memory>>,
+    /// HelmReleases whose records have changed since their status was refreshed.
+    pub(crate) dirty: Mutex<HashSet<NamespacedName>>,
+    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) shutdown: Shutdown,
+}
+
+impl Context {
+    pub(crate) fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn dirty(&self) -> MutexGuard<'_, HashSet<NamespacedName>> {
+        self.dirty.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads or changes what is remembered of a HelmRelease.
+    pub(crate) fn remember<T>(
+        &self,
+        key: &NamespacedName,
+        change: impl FnOnce(&mut Memory) -> T,
+    ) -> T {
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        change(memory.entry(key.clone()).or_default())
+    }
+
+    /// Something that a release is made of has changed.
+    pub(crate) fn count_change(&self, key: &NamespacedName) {
+        *self.index().changes.entry(key.clone()).or_default() += 1;
+    }
+
+    pub(crate) fn changes(&self, key: &NamespacedName) -> u64 {
+        self.index().changes.get(key).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn release(name: &str, spec: serde_json::Value) -> HelmRelease {
+        let mut release = HelmRelease::new(name, serde_json::from_value(spec).unwrap());
+        release.metadata.namespace = Some("demo".into());
+        release
+    }
+
+    #[test]
+    fn the_index_follows_the_spec() {
+        let mut index = Index::default();
+        let source = (SourceKind::Secret, NamespacedName::new("demo", "s"));
+        let dependency = NamespacedName::new("demo", "db");
+        index.insert(&release(
+            "web",
+            serde_json::json!({"chart": {},
+            "valuesFrom": [{"secretKeyRef": {"name": "s"}}], "dependsOn": [{"name": "db"}]}),
+        ));
+        assert!(index.sources.contains_key(&source) && index.dependents.contains_key(&dependency));
+        assert!(
+            index
+                .claims
+                .contains_key(&NamespacedName::new("demo", "demo-web"))
+        );
+        index.insert(&release(
+            "web",
+            serde_json::json!({"chart": {}, "releaseName": "x"}),
+        ));
+        assert!(index.sources.is_empty() && index.dependents.is_empty());
+        assert_eq!(index.claims.len(), 1);
+        index.remove(&NamespacedName::new("demo", "web"));
+        assert!(index.claims.is_empty());
+    }
+
+    #[test]
+    fn every_release_is_in_exactly_one_shard() {
+        let shards: Vec<_> = (1..=3).map(|index| Shard { index, count: 3 }).collect();
+        let mut sizes = [0; 3];
+        for number in 0..300 {
+            let key = NamespacedName::new("demo", format!("r{number}"));
+            let homes: Vec<_> = shards.iter().filter(|shard| shard.has(&key)).collect();
+            assert_eq!(homes.len(), 1);
+            sizes[homes[0].index as usize - 1] += 1;
+            assert!(Shard::ALL.has(&key));
+        }
+        assert!(sizes.iter().all(|size| *size > 60), "{sizes:?}");
+    }
+
+    #[test]
+    fn charts_are_kept_as_long_as_there_is_room() {
+        let charts = Charts::default();
+        let chart = Arc::new(Chart::default());
+        charts.put("a", 6 << 20, &chart);
+        charts.put("b", 6 << 20, &chart);
+        assert!(charts.get("a").is_some());
+        charts.put("c", 6 << 20, &chart);
+        assert!(charts.get("b").is_none() && charts.get("a").is_some());
+        charts.put("huge", 32 << 20, &chart);
+        assert!(charts.get("huge").is_none());
+    }
+}

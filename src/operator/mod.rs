@@ -1,0 +1,46 @@
+//! The operator: watch → queue → workers; each reconciliation observes, decides, acts and reports.
+
+mod act;
+mod backoff;
+mod chart;
+mod compare;
+mod context;
+mod decide;
+mod digest;
+mod gates;
+mod options;
+mod queue;
+mod reconcile;
+mod remove;
+mod rollback;
+mod run;
+mod secrets;
+mod show;
+mod trouble;
+mod values;
+mod wake;
+
+pub use context::{Settings, Shard};
+pub use decide::{Action, Attempt, Desired, decide};
+pub use digest::{input_digest, values_digest};
+pub use queue::{Priority, Queue, Taken};
+pub use run::{Client, Operator, Parts, Stopped};
+pub use secrets::ClusterSecrets;
+
+/// Settings for tests: the defaults of the flags.
+#[cfg(test)]
+pub(crate) fn test_settings() -> Settings {
+    use std::time::Duration;
+    Settings {
+        workers: 2,
+        sync_interval: Duration::from_secs(180),
+        status_interval: Duration::from_secs(10),
+        holder: "helm-operator".into(),
+        own_namespace_only: false,
+        update_dependencies: true,
+        default_service_account: None,
+        grace: Duration::from_secs(1),
+        scope: crate::watch::Scope::default(),
+        shard: Shard::ALL,
+    }
+}

@@ -1,0 +1,274 @@
+//! What follows a failure: rollback, tests and their consequences, and going on with what was interrupted.
+
+use helm_kube::{
+    ActionError, History, HookFilter, Interrupted, RecoveryPlan, Resume, Rollback, Test,
+};
+
+use super::act::carry_out;
+use super::reconcile::{End, Inputs, Sync};
+use super::trouble::is_retried;
+use crate::api::Reason;
+use crate::status::{Failure, Progress};
+use crate::telemetry::Action as Timed;
+
+impl Sync<'_> {
+    /// Rolls back to the last good revision. The failure stays the failure of the upgrade.
+    pub(super) async fn roll_back(
+        &mut self,
+        failure: Failure,
+        inputs: &Inputs,
+    ) -> Result<End, End> {
+        let history = self.fresh_history().await?;
+        self.begin(Progress::RollingBack, inputs).await;
+        let rollback = Rollback {
+            release: self.release_key(),
+            plan: self.plan(&history, None),
+            history,
+            to: None,
+            description: None,
+            annotations: [(
+                crate::api::ANTECEDENT_ANNOTATION.to_owned(),
+                crate::api::resource_id(&self.key),
+            )]
+            .into(),
+            options: super::options::rollback(&self.release, &self.context.settings),
+        };
+        let machine = helm_kube::rollback(rollback);
+        let timer = self
+            .context
+            .metrics
+            .time(Timed::Rollback, self.target.clone());
+        let result = carry_out(&self.cluster, machine, self.slot, &self.context.shutdown).await?;
+        timer.ended(result.is_ok());
+        match result {
+            Ok(_) => Ok(self.rolled_back(failure)),
+            Err(error) => Ok(self.rollback_failed(&error)),
+        }
+    }
+
+    fn rolled_back(&mut self, failure: Failure) -> End {
+        tracing::info!(release = %self.key, "rollback succeeded");
+        let count = self.before.rollback_count.unwrap_or(0).saturating_add(1);
+        let retried = self.release.spec.rollback().allows_retry(count);
+        let failure = Failure { retried, ..failure };
+        self.edit.rolled_back(&failure);
+        End::Failed(failure, None)
+    }
+
+    fn rollback_failed(&mut self, error: &ActionError) -> End {
+        let failure = Failure {
+            reason: Reason::RollbackFailed.to_string(),
+            message: format!("rollback failed: {}", error.message),
+            // A release between two revisions is not left there.
+            retried: true,
+        };
+        self.edit.rollback_failed(&failure);
+        End::Failed(failure, error.retry_after)
+    }
+
+    /// A rollback that did not happen, or failed, after a failure that is known.
+    pub(super) async fn roll_back_again(
+        &mut self,
+        _history: History,
+        inputs: Inputs,
+    ) -> Result<End, End> {
+        let failure = self.known_failure();
+        self.roll_back(failure, &inputs).await
+    }
+
+    /// The failure that the status tells.
+    fn known_failure(&self) -> Failure {
+        let ready = self.before.condition("Ready");
+        let reason = ready.and_then(|ready| ready.reason.clone());
+        let message = ready.and_then(|ready| ready.message.clone());
+        Failure {
+            reason: reason.unwrap_or_else(|| Reason::UpgradeFailed.to_string()),
+            message: message.unwrap_or_else(|| "upgrade failed".to_owned()),
+            retried: false,
+        }
+    }
+
+    /// Goes on with what a crash or a restart has interrupted.
+    pub(super) async fn resume(
+        &mut self,
+        interrupted: Interrupted,
+        plan: RecoveryPlan,
+        history: History,
+        inputs: Inputs,
+    ) -> Result<End, End> {
+        let (progress, timed) = match interrupted {
+            Interrupted::Install => (Progress::Installing, Timed::Install),
+            Interrupted::Upgrade => (Progress::Upgrading, Timed::Upgrade),
+            Interrupted::Rollback => (Progress::RollingBack, Timed::Rollback),
+        };
+        tracing::info!(release = %self.key, "going on with an interrupted {progress:?}");
+        let failure = self.known_failure();
+        self.begin(progress, &inputs).await;
+        let settings = &self.context.settings;
+        let options = match interrupted {
+            Interrupted::Rollback => super::options::rollback(&self.release, settings),
+            _ => super::options::deploy(&self.release, settings),
+        };
+        let resume = Resume {
+            release: self.release_key(),
+            history,
+            plan,
+            options,
+        };
+        let machine = helm_kube::resume(resume);
+        let timer = self.context.metrics.time(timed, self.target.clone());
+        let result = carry_out(&self.cluster, machine, self.slot, &self.context.shutdown).await?;
+        timer.ended(result.is_ok());
+        match (interrupted, result) {
+            (Interrupted::Rollback, Ok(_)) => Ok(self.rolled_back(failure)),
+            (Interrupted::Rollback, Err(error)) => Ok(self.rollback_failed(&error)),
+            (interrupted, result) => {
+                let is_install = interrupted == Interrupted::Install;
+                self.after_deploy(result, is_install, inputs).await
+            }
+        }
+    }
+
+    /// Runs the tests of what is deployed, which a crash has kept from being run.
+    pub(super) async fn test(&mut self, history: History, inputs: &Inputs) -> Result<End, End> {
+        let newest = history.newest().map_or(0, |newest| newest.revision);
+        let is_first = history.last_good_before(newest).is_none();
+        self.test_after(history, inputs, is_first).await
+    }
+
+    /// Runs the tests after an install or an upgrade, and draws the consequences.
+    pub(super) async fn test_after(
+        &mut self,
+        history: History,
+        inputs: &Inputs,
+        is_install: bool,
+    ) -> Result<End, End> {
+        self.begin(Progress::Testing, inputs).await;
+        let machine = helm_kube::test(Test {
+            release: self.release_key(),
+            history,
+            filter: HookFilter::default(),
+            options: super::options::test(&self.release, &self.context.settings),
+        });
+        let timer = self.context.metrics.time(Timed::Test, self.target.clone());
+        let result = carry_out(&self.cluster, machine, self.slot, &self.context.shutdown).await?;
+        timer.ended(result.is_ok());
+        let error = match result {
+            Ok(_) => {
+                tracing::info!(release = %self.key, "test succeeded");
+                self.edit.tested();
+                return Ok(self.settle(inputs, Reason::TestSucceeded));
+            }
+            Err(error) => error,
+        };
+        self.test_failed(error, inputs, is_install).await
+    }
+
+    async fn test_failed(
+        &mut self,
+        error: ActionError,
+        inputs: &Inputs,
+        is_install: bool,
+    ) -> Result<End, End> {
+        tracing::warn!(release = %self.key, "test failed: {error}");
+        let message = format!("test failed: {}", error.message);
+        let ignored = self.release.spec.test().ignore_failures();
+        if error.resumable {
+            let failure = Failure {
+                reason: error.reason.to_string(),
+                message,
+                retried: true,
+            };
+            self.edit.test_failed(&failure, ignored);
+            return Ok(End::Failed(failure, error.retry_after));
+        }
+        let mut failure = Failure {
+            reason: Reason::TestFailed.to_string(),
+            message,
+            retried: false,
+        };
+        if ignored {
+            tracing::info!(release = %self.key, "test failed - ignoring failures");
+            self.edit.test_failed(&failure, true);
+            return Ok(self.settle(inputs, Reason::TestFailed));
+        }
+        let failures = self.count_failure(inputs);
+        let limit = self
+            .release
+            .spec
+            .retry
+            .as_ref()
+            .and_then(|retry| retry.limit);
+        failure.retried = is_retried(
+            &ActionError::new(helm_kube::Reason::TestFailed, ""),
+            failures,
+            limit,
+        );
+        self.edit.test_failed(&failure, false);
+        self.publish().await;
+        if is_install {
+            self.uninstall_again().await?;
+        } else if self.release.spec.rollback().enable() {
+            return self.roll_back(failure, inputs).await;
+        }
+        Ok(End::Failed(failure, None))
+    }
+
+    /// Takes back an install whose tests failed, as 1.4 did.
+    async fn uninstall_again(&mut self) -> Result<(), End> {
+        tracing::info!(release = %self.key, "running uninstall");
+        let history = self.fresh_history().await?;
+        let machine = helm_kube::uninstall(helm_kube::Uninstall {
+            release: self.release_key(),
+            plan: self.plan(&history, None),
+            history,
+            keep_history: false,
+            description: None,
+            options: super::options::deploy(&self.release, &self.context.settings),
+        });
+        let timer = self
+            .context
+            .metrics
+            .time(Timed::Uninstall, self.target.clone());
+        let result = carry_out(&self.cluster, machine, self.slot, &self.context.shutdown).await?;
+        timer.ended(result.is_ok());
+        if let Err(error) = result {
+            tracing::warn!(release = %self.key, "uninstall failed: {error}");
+        }
+        Ok(())
+    }
+
+    /// The object that a release made by another client belongs to, if its objects say so: 1.4's
+    /// annotation, looked for on the first few of them.
+    pub(super) async fn foreign_owner(&mut self, manifest: &str) -> Result<Option<String>, End> {
+        const LOOKED_AT: usize = 8;
+        let ours = crate::api::resource_id(&self.key);
+        let objects = helm_kube::parse_manifest(manifest).unwrap_or_default();
+        let lookup = self.cluster.lookup(tokio::runtime::Handle::current());
+        for object in objects.iter().take(LOOKED_AT) {
+            let (version, kind, name) =
+                (object.api_version(), object.kind(), object.metadata("name"));
+            let namespace = match object.metadata("namespace") {
+                "" => self.target.namespace.as_str(),
+                namespace => namespace,
+            };
+            let found = lookup
+                .get(version, kind, namespace, name)
+                .await
+                .map_err(|error| {
+                    self.fail(super::trouble::Trouble::of_cluster(
+                        super::trouble::Stage::Decision,
+                        &error,
+                    ))
+                })?;
+            let pointer = "/metadata/annotations/helm.fluxcd.io~1antecedent";
+            let owner = found
+                .as_ref()
+                .and_then(|live| live.pointer(pointer)?.as_str());
+            if let Some(owner) = owner.filter(|owner| *owner != ours) {
+                return Ok(Some(owner.to_owned()));
+            }
+        }
+        Ok(None)
+    }
+}

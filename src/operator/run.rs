@@ -1,0 +1,381 @@
+//! The loops: dispatch keys to workers, take up changes, refresh statuses.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant as StdInstant};
+
+use helm_kube::Cluster;
+use jiff::Timestamp;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::act::{Shutdown, Slot};
+use super::context::{Charts, Context, Settings};
+use super::gates::GateKeeper;
+use super::queue::{Queue, Taken};
+use super::reconcile::{Next, plan_next, sync};
+use super::remove::remove;
+use super::values::ValuesReader;
+use crate::api::{HelmRelease, HelmReleaseSpec, NamespacedName, Reason};
+use crate::gitsync::Changes;
+use crate::lock::{Leadership, LockError, ReleaseLocks};
+use crate::source::Sources;
+use crate::status::{EventNote, EventRecorder, Failure, StatusEdit, StatusWriter, refreshed};
+use crate::telemetry::Metrics;
+use crate::watch::{BadRelease, CacheEvent, Cached, Caches};
+
+/// What an operator is made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// What the flags set.
+    pub settings: Settings,
+    /// The cluster, with the daemon's own rights.
+    pub cluster: Client,
+    /// The caches.
+    pub caches: Caches,
+    /// What changes in them.
+    pub changes: mpsc::UnboundedReceiver<CacheEvent>,
+    /// Where charts come from.
+    pub sources: Sources,
+    /// The locks.
+    pub locks: ReleaseLocks,
+    /// The metrics.
+    pub metrics: Metrics,
+    /// Name of this process in Events.
+    pub instance: String,
+}
+
+/// A cluster that can be shown.
+pub struct Client(pub Cluster);
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+/// Why an operator stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// It was asked to, and has ended what it was doing.
+    Asked,
+    /// Another replica leads now, or may do so: nothing may be written any more.
+    LeadershipLost,
+}
+
+/// The operator.
+pub struct Operator {
+    context: Arc<Context>,
+    changes: mpsc::UnboundedReceiver<CacheEvent>,
+    source_changes: Changes,
+    stop_waits: tokio::sync::watch::Sender<Option<Instant>>,
+}
+
+impl std::fmt::Debug for Operator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Operator")
+            .field("settings", &self.context.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Operator {
+    /// Puts an operator together.
+    ///
+    /// # Errors
+    /// The HTTP client for values cannot be made.
+    pub fn new(parts: Parts) -> Result<Self, reqwest::Error> {
+        let Parts {
+            settings,
+            cluster,
+            caches,
+            changes,
+            sources,
+            locks,
+            metrics,
+            instance,
+        } = parts;
+        let client = cluster.0.client().clone();
+        let http = reqwest::Client::builder()
+            .connect_timeout(Duration::from_secs(10))
+            .build()?;
+        let (stop_waits, shutdown) = Shutdown::new();
+        let own_namespace_only = settings.own_namespace_only;
+        let source_changes = sources.mirrors().changes();
+        let context = Context {
+            slots: Arc::new(Semaphore::new(settings.workers.max(1))),
+            settings,
+            cluster: cluster.0,
+            caches,
+            queue: Queue::default(),
+            sources,
+            locks,
+            status: StatusWriter::new(client.clone()),
+            events: EventRecorder::new(client.clone(), instance),
+            metrics,
+            values: ValuesReader {
+                client: client.clone(),
+                http,
+                own_namespace_only,
+            },
+            gates: GateKeeper {
+                client,
+                own_namespace_only,
+            },
+            charts: Charts::default(),
+            index: Mutex::default(),
+            memory: Mutex::new(HashMap::new()),
+            dirty: Mutex::default(),
+            shutdown,
+        };
+        Ok(Self {
+            context: Arc::new(context),
+            changes,
+            source_changes,
+            stop_waits,
+        })
+    }
+
+    /// Runs until `stop` is done or leadership is lost. Changes are taken up from the start; work begins
+    /// when the caches are filled and this replica leads.
+    pub async fn run(
+        self,
+        mut leadership: Leadership,
+        stop: impl Future<Output = ()>,
+        on_filled: impl FnOnce(),
+    ) -> Stopped {
+        let Self {
+            context,
+            mut changes,
+            mut source_changes,
+            stop_waits,
+        } = self;
+        let mut stop = std::pin::pin!(stop);
+        let mut tasks = JoinSet::new();
+        let shared = Arc::clone(&context);
+        tasks.spawn(async move {
+            while let Some(event) = changes.recv().await {
+                shared.take_up(event);
+            }
+        });
+        let shared = Arc::clone(&context);
+        tasks.spawn(async move {
+            while let Some(change) = source_changes.next().await {
+                let key = NamespacedName::new(change.release.namespace, change.release.name);
+                tracing::debug!(release = %key, reason = ?change.reason, "source changed");
+                shared.wake(&key);
+            }
+        });
+        tracing::info!("waiting for informer caches to sync");
+        tokio::select! {
+            () = context.caches.filled() => {}
+            () = &mut stop => return Stopped::Asked,
+        }
+        tracing::info!("informer caches synced");
+        on_filled();
+        tokio::select! {
+            () = leadership.acquired() => {}
+            () = &mut stop => return Stopped::Asked,
+        }
+        context.metrics.set_leader(true);
+        tracing::info!(workers = context.settings.workers, "starting workers");
+        tasks.spawn(refresh_loop(Arc::clone(&context)));
+        let mut dispatch = tokio::spawn(dispatch(Arc::clone(&context)));
+        let why = tokio::select! {
+            () = &mut stop => Stopped::Asked,
+            () = leadership.lost() => Stopped::LeadershipLost,
+            _ = &mut dispatch => Stopped::Asked,
+        };
+        context.metrics.set_leader(false);
+        context.queue.close();
+        if why == Stopped::LeadershipLost {
+            dispatch.abort();
+            return why;
+        }
+        tracing::info!(grace = ?context.settings.grace, "stopping: no new work");
+        stop_waits.send_replace(Some(Instant::now() + context.settings.grace));
+        tokio::select! {
+            _ = &mut dispatch => {}
+            () = leadership.lost() => {
+                dispatch.abort();
+                return Stopped::LeadershipLost;
+            }
+        }
+        Stopped::Asked
+    }
+}
+
+/// Gives keys to workers until the queue is closed, then waits for those that still work.
+async fn dispatch(context: Arc<Context>) {
+    let mut workers = JoinSet::new();
+    while let Some(taken) = context.queue.take().await {
+        // Ended ones are cleared away.
+        while workers.try_join_next().is_some() {}
+        context.metrics.set_queue_length(context.queue.len());
+        context.metrics.observe_queue_wait(taken.waited);
+        let Some(slot) = Slot::take(&context.slots).await else {
+            break;
+        };
+        workers.spawn(work(Arc::clone(&context), taken, slot));
+    }
+    while workers.join_next().await.is_some() {}
+}
+
+/// Works on one key. A panic is that key's alone.
+async fn work(context: Arc<Context>, taken: Taken, slot: Slot) {
+    let Taken { key, .. } = taken;
+    let started = StdInstant::now();
+    let busy = context
+        .settings
+        .workers
+        .saturating_sub(context.slots.available_permits());
+    context.metrics.set_active_workers(busy);
+    let task = tokio::spawn(process(Arc::clone(&context), key.clone(), slot));
+    let (next, result) = match task.await {
+        Ok(next) => (next, label(next)),
+        Err(error) => {
+            let message = panic_message(error);
+            tracing::error!(release = %key, "panic: {message}");
+            report_panic(&context, &key, &message).await;
+            (Next::After(Duration::from_secs(60)), "error")
+        }
+    };
+    context.metrics.observe_reconcile(result, started.elapsed());
+    if next == Next::Never {
+        context.queue.done(&key);
+        return;
+    }
+    // Planned before it is given back: a change that came meanwhile goes first.
+    context.queue.done(&key);
+    plan_next(&context, &key, next);
+}
+
+fn label(next: Next) -> &'static str {
+    match next {
+        Next::Settled | Next::Never => "success",
+        Next::After(_) => "requeue_after",
+        Next::OnChange => "error",
+    }
+}
+
+async fn process(context: Arc<Context>, key: NamespacedName, mut slot: Slot) -> Next {
+    let Some(cached) = context.caches.releases.get(&key) else {
+        return Next::Never;
+    };
+    let release = match cached {
+        Cached::Good(release) => release,
+        Cached::Bad(bad) => return report_bad(&context, &key, &bad).await,
+    };
+    let lock = match context.locks.try_lock(&release.release_key()) {
+        Ok(lock) => lock,
+        Err(LockError::Held(_)) => return Next::After(Duration::from_secs(1)),
+        Err(error) => {
+            tracing::error!(release = %key, "{error}");
+            return Next::After(Duration::from_secs(10));
+        }
+    };
+    if release.metadata.deletion_timestamp.is_none() {
+        return sync(&context, &release, &mut slot).await;
+    }
+    let next = remove(&context, &release, &mut slot).await;
+    if next == Next::Never {
+        // The next release of that name makes its own.
+        lock.remove().ok();
+    }
+    next
+}
+
+fn panic_message(error: tokio::task::JoinError) -> String {
+    let Ok(payload) = error.try_into_panic() else {
+        return "cancelled".to_owned();
+    };
+    let text = payload
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned());
+    text.or_else(|| payload.downcast_ref::<String>().cloned())
+        .unwrap_or_default()
+}
+
+async fn report_panic(context: &Context, key: &NamespacedName, message: &str) {
+    let Some(Cached::Good(release)) = context.caches.releases.get(key) else {
+        return;
+    };
+    let text = format!("a fault of the daemon: {message}: please report it");
+    let failure = Failure::retried(Reason::Panicked, text);
+    report(context, &release, &failure).await;
+}
+
+/// An object that cannot be read: an older CRD let something pass. Only it is concerned.
+async fn report_bad(context: &Context, key: &NamespacedName, bad: &BadRelease) -> Next {
+    let mut release = HelmRelease::new(&key.name, HelmReleaseSpec::default());
+    release.metadata = bad.metadata.clone();
+    let text = format!("the object cannot be read: {}: correct its spec", bad.error);
+    report(
+        context,
+        &release,
+        &Failure::stalled(Reason::InvalidSpec, text),
+    )
+    .await;
+    Next::OnChange
+}
+
+async fn report(context: &Context, release: &HelmRelease, failure: &Failure) {
+    let before = context.status.current(release);
+    let generation = release.metadata.generation.unwrap_or(0);
+    let mut edit = StatusEdit::new(
+        before.clone(),
+        release.release_key(),
+        generation,
+        Timestamp::now(),
+    );
+    edit.failed(failure);
+    let after = edit.finish();
+    if before == after {
+        return;
+    }
+    if let Err(error) = context.status.write(release, after).await {
+        tracing::warn!(release = %release.key(), %error, "status not written");
+    }
+    let note = EventNote::warning("FailedReleaseSync", failure.message.as_str());
+    context.events.record(release, &note).await;
+}
+
+/// The status loop: what the records say goes into the status, for those whose records changed.
+async fn refresh_loop(context: Arc<Context>) {
+    for release in context.caches.releases.all() {
+        context.dirty().insert(release.key());
+    }
+    let mut ticks =
+        tokio::time::interval(context.settings.status_interval.max(Duration::from_secs(1)));
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let dirty = std::mem::take(&mut *context.dirty());
+        for key in dirty {
+            if context.queue.is_active(&key) {
+                // Its sync writes the status; what is left is for the next turn.
+                context.dirty().insert(key);
+                continue;
+            }
+            refresh(&context, &key).await;
+        }
+    }
+}
+
+async fn refresh(context: &Context, key: &NamespacedName) {
+    let Some(Cached::Good(cached)) = context.caches.releases.get(key) else {
+        return;
+    };
+    let target = cached.release_key();
+    let history = context.caches.records.history(&target);
+    let mut release = HelmRelease::clone(&cached);
+    release.status = Some(context.status.current(&cached));
+    let wanted = refreshed(&release, &target, &history, Timestamp::now());
+    if let Err(error) = context.status.write(&cached, wanted.clone()).await {
+        tracing::warn!(release = %key, %error, "status not refreshed");
+        context.dirty().insert(key.clone());
+        return;
+    }
+    super::show::show(context, key, &target, &wanted);
+}

@@ -1,0 +1,760 @@
+//! How the status follows from what happened: pure, from one status to the next.
+
+use jiff::Timestamp;
+
+use crate::api::{
+    Condition, ConditionStatus, ConditionType, HelmReleaseStatus, NamespacedName, Phase, Reason,
+    cut_message,
+};
+
+/// Why a sync did not reach its end: the reason of conditions and Events, and what to expect next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The reason, in one word.
+    pub reason: String,
+    /// The cause, in a sentence without secrets.
+    pub message: String,
+    /// Whether it is tried again without a change from outside.
+    pub retried: bool,
+}
+
+impl Failure {
+    /// A failure that only a change from outside ends.
+    pub fn stalled(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            reason: reason.to_string(),
+            message: message.into(),
+            retried: false,
+        }
+    }
+
+    /// A failure that is tried again.
+    pub fn retried(reason: Reason, message: impl Into<String>) -> Self {
+        Self {
+            reason: reason.to_string(),
+            message: message.into(),
+            retried: true,
+        }
+    }
+}
+
+/// A long action that begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// An install.
+    Installing,
+    /// An upgrade.
+    Upgrading,
+    /// The tests of the chart.
+    Testing,
+    /// A rollback.
+    RollingBack,
+    /// An uninstall.
+    Uninstalling,
+}
+
+impl Progress {
+    const fn phase(self) -> Phase {
+        match self {
+            Self::Installing => Phase::Installing,
+            Self::Upgrading => Phase::Upgrading,
+            Self::Testing => Phase::Testing,
+            Self::RollingBack => Phase::RollingBack,
+            Self::Uninstalling => Phase::Uninstalling,
+        }
+    }
+
+    const fn verb(self) -> &'static str {
+        match self {
+            Self::Installing => "install",
+            Self::Upgrading => "upgrade",
+            Self::Testing => "test",
+            Self::RollingBack => "rollback",
+            Self::Uninstalling => "uninstall",
+        }
+    }
+}
+
+/// A status on its way to the next one. The times of a condition change only with its content, so that
+/// equal statuses are equal.
+#[derive(Clone, Debug)]
+pub struct StatusEdit {
+    status: HelmReleaseStatus,
+    release: NamespacedName,
+    generation: i64,
+    now: String,
+}
+
+impl StatusEdit {
+    /// Starts from the present status of the HelmRelease at `generation`, whose Helm release is
+    /// `release`.
+    #[must_use]
+    pub fn new(
+        status: HelmReleaseStatus,
+        release: NamespacedName,
+        generation: i64,
+        now: Timestamp,
+    ) -> Self {
+        let now = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        Self {
+            status,
+            release,
+            generation,
+            now,
+        }
+    }
+
+    /// The status so far.
+    #[must_use]
+    pub fn status(&self) -> &HelmReleaseStatus {
+        &self.status
+    }
+
+    /// The status so far, to set single fields.
+    pub fn fields(&mut self) -> &mut HelmReleaseStatus {
+        &mut self.status
+    }
+
+    /// Ends a sync: what was observed is the generation that it started with, never an older one.
+    #[must_use]
+    pub fn finish(mut self) -> HelmReleaseStatus {
+        let seen = self.status.observed_generation.unwrap_or(0);
+        self.status.observed_generation = Some(seen.max(self.generation));
+        self.into_status()
+    }
+
+    /// The status as it is, in the middle of a sync.
+    #[must_use]
+    pub fn into_status(mut self) -> HelmReleaseStatus {
+        if let Some(conditions) = &mut self.status.conditions {
+            conditions.sort_by_key(|condition| rank(&condition.condition_type));
+        }
+        self.status
+    }
+
+    /// A long action begins; it is said before its first request.
+    pub fn begin(&mut self, progress: Progress, timeout: std::time::Duration) {
+        use ConditionType as Type;
+        let of = self.of();
+        let (condition, sentence) = match progress {
+            Progress::Installing => (Type::Deployed, format!("Running installation for {of}.")),
+            Progress::Upgrading => (Type::Deployed, format!("Running upgrade for {of}.")),
+            Progress::Testing => (Type::Tested, format!("Testing {of}.")),
+            Progress::RollingBack => (Type::RolledBack, format!("Rolling back {of}.")),
+            Progress::Uninstalling => (Type::Released, format!("Uninstalling {of}.")),
+        };
+        let phase = progress.phase();
+        self.status.phase = Some(phase);
+        self.legacy(condition, ConditionStatus::Unknown, phase, &sentence);
+        let seconds = crate::api::Duration::from_secs(timeout.as_secs());
+        let running = format!("running '{}' with a timeout of {seconds}", progress.verb());
+        self.set(
+            Type::Ready,
+            ConditionStatus::Unknown,
+            "Progressing",
+            &running,
+        );
+        self.set(
+            Type::Reconciling,
+            ConditionStatus::True,
+            "Progressing",
+            &running,
+        );
+        self.set(
+            Type::Progressing,
+            ConditionStatus::True,
+            "Progressing",
+            &running,
+        );
+        self.remove(Type::Stalled);
+    }
+
+    /// The chart was fetched.
+    pub fn chart_fetched(&mut self) {
+        let sentence = format!("Chart fetch was successful for {}.", self.of());
+        let phase = Phase::ChartFetched;
+        self.legacy(
+            ConditionType::ChartFetched,
+            ConditionStatus::True,
+            phase,
+            &sentence,
+        );
+    }
+
+    /// The chart cannot be had.
+    pub fn chart_fetch_failed(&mut self, failure: &Failure) {
+        let phase = Phase::ChartFetchFailed;
+        self.fail_legacy(
+            &[ConditionType::ChartFetched],
+            phase,
+            "Chart fetch failed",
+            failure,
+        );
+        self.not_ready(failure);
+    }
+
+    /// The source is being fetched for the first time: nothing has failed.
+    pub fn source_pending(&mut self, reason: &str, message: &str) {
+        if self.status.phase.is_none() {
+            self.set(
+                ConditionType::Ready,
+                ConditionStatus::Unknown,
+                reason,
+                message,
+            );
+        }
+        self.set(
+            ConditionType::Reconciling,
+            ConditionStatus::True,
+            reason,
+            message,
+        );
+        self.remove(ConditionType::Stalled);
+    }
+
+    /// The install or upgrade went well.
+    pub fn deployed(&mut self) {
+        let sentence = format!("Installation or upgrade succeeded for {}.", self.of());
+        let phase = Phase::Deployed;
+        self.status.phase = Some(phase);
+        self.legacy(
+            ConditionType::Deployed,
+            ConditionStatus::True,
+            phase,
+            &sentence,
+        );
+    }
+
+    /// The install or upgrade failed.
+    pub fn deploy_failed(&mut self, failure: &Failure) {
+        let phase = Phase::DeployFailed;
+        let what = "Installation or upgrade failed";
+        self.fail_legacy(&[ConditionType::Deployed], phase, what, failure);
+        self.not_ready(failure);
+    }
+
+    /// The tests went well.
+    pub fn tested(&mut self) {
+        let sentence = format!("Tested {}.", self.of());
+        self.status.phase = Some(Phase::Tested);
+        self.legacy(
+            ConditionType::Tested,
+            ConditionStatus::True,
+            Phase::Tested,
+            &sentence,
+        );
+    }
+
+    /// The tests failed; unless that is to be ignored, so did the release.
+    pub fn test_failed(&mut self, failure: &Failure, ignored: bool) {
+        let phase = Phase::TestFailed;
+        self.status.phase = Some(phase);
+        let sentence = format!("Test failed for {}: {}", self.of(), failure.message);
+        self.legacy(
+            ConditionType::Tested,
+            ConditionStatus::False,
+            phase,
+            &sentence,
+        );
+        if !ignored {
+            self.legacy(
+                ConditionType::Released,
+                ConditionStatus::False,
+                phase,
+                &sentence,
+            );
+            self.not_ready(failure);
+        }
+    }
+
+    /// The rollback went well; the release is as it was before the upgrade that failed.
+    pub fn rolled_back(&mut self, failure: &Failure) {
+        let phase = Phase::RolledBack;
+        self.status.phase = Some(phase);
+        let sentence = format!("Rolled back {}.", self.of());
+        self.legacy(
+            ConditionType::RolledBack,
+            ConditionStatus::True,
+            phase,
+            &sentence,
+        );
+        self.status.rollback_count = Some(self.status.rollback_count.unwrap_or(0) + 1);
+        self.not_ready(failure);
+    }
+
+    /// The rollback failed.
+    pub fn rollback_failed(&mut self, failure: &Failure) {
+        let phase = Phase::RollbackFailed;
+        self.status.phase = Some(phase);
+        let sentence = format!("Rollback failed for {}: {}", self.of(), failure.message);
+        self.legacy(
+            ConditionType::RolledBack,
+            ConditionStatus::False,
+            phase,
+            &sentence,
+        );
+        self.not_ready(failure);
+    }
+
+    /// The release is as wanted. Earlier failures are over, whatever they were.
+    pub fn succeeded(&mut self, reason: Reason, message: &str) {
+        use ConditionType as Type;
+        let phase = Phase::Succeeded;
+        self.status.phase = Some(phase);
+        let sentence = format!("Release was successful for {}.", self.of());
+        self.legacy(Type::Released, ConditionStatus::True, phase, &sentence);
+        self.heal(
+            Type::ChartFetched,
+            Phase::ChartFetched,
+            "Chart fetch was successful",
+        );
+        self.heal(
+            Type::Deployed,
+            Phase::Deployed,
+            "Installation or upgrade succeeded",
+        );
+        self.remove(Type::RolledBack);
+        self.status.rollback_count = None;
+        self.status.failures = None;
+        self.status.waiting_digest = None;
+        let reason = reason.to_string();
+        self.set(Type::Ready, ConditionStatus::True, &reason, message);
+        self.set(Type::Available, ConditionStatus::True, &reason, message);
+        self.settle(&reason, message);
+        self.set(Type::Degraded, ConditionStatus::False, &reason, message);
+        self.remove(Type::Stalled);
+    }
+
+    /// The sync failed before an action began.
+    pub fn failed(&mut self, failure: &Failure) {
+        self.fail_legacy(&[], Phase::Failed, "Release failed", failure);
+        self.not_ready(failure);
+    }
+
+    /// The uninstall failed; it is tried again.
+    pub fn uninstall_failed(&mut self, failure: &Failure) {
+        self.fail_legacy(&[], Phase::UninstallFailed, "Uninstall failed", failure);
+        self.not_ready(failure);
+    }
+
+    /// `spec.suspend` holds the release back.
+    pub fn suspended(&mut self) {
+        self.status.phase = Some(Phase::Suspended);
+        self.settle("Suspended", "spec.suspend is true: nothing is synced");
+        self.remove(ConditionType::Stalled);
+    }
+
+    /// Gates hold the release back.
+    pub fn pending(&mut self, reason: &str, message: &str) {
+        use ConditionType as Type;
+        self.status.phase = Some(Phase::Pending);
+        self.set(Type::Ready, ConditionStatus::False, reason, message);
+        self.set(Type::Reconciling, ConditionStatus::True, reason, message);
+        self.set(Type::Progressing, ConditionStatus::False, reason, message);
+        self.remove(Type::Stalled);
+    }
+
+    /// Whether a deployed release serves, as far as the records tell.
+    pub fn available(&mut self, available: bool, message: &str) {
+        let reason = if available { "Deployed" } else { "NotDeployed" };
+        self.set(ConditionType::Available, available.into(), reason, message);
+    }
+
+    /// Live objects differ from the release, or are as it says again.
+    pub fn drift(&mut self, reason: Reason, degraded: bool, message: &str) {
+        let reason = reason.to_string();
+        self.set(ConditionType::Degraded, degraded.into(), &reason, message);
+    }
+
+    /// Sets a condition of any type.
+    pub fn set_named(&mut self, name: &str, status: ConditionStatus, reason: &str, message: &str) {
+        let message = cut_message(message).into_owned();
+        let conditions = self.status.conditions.get_or_insert_default();
+        let found = conditions
+            .iter_mut()
+            .find(|condition| condition.condition_type == name);
+        let Some(condition) = found else {
+            conditions.push(Condition {
+                condition_type: name.to_owned(),
+                status,
+                reason: Some(reason.to_owned()),
+                message: Some(message),
+                last_update_time: Some(self.now.clone()),
+                last_transition_time: Some(self.now.clone()),
+                observed_generation: Some(self.generation),
+            });
+            return;
+        };
+        let unchanged = condition.status == status
+            && condition.reason.as_deref() == Some(reason)
+            && condition.message.as_deref() == Some(message.as_str())
+            && condition.observed_generation == Some(self.generation);
+        if unchanged {
+            return;
+        }
+        if condition.status != status || condition.last_transition_time.is_none() {
+            condition.last_transition_time = Some(self.now.clone());
+        }
+        condition.status = status;
+        condition.reason = Some(reason.to_owned());
+        condition.message = Some(message);
+        condition.last_update_time = Some(self.now.clone());
+        condition.observed_generation = Some(self.generation);
+    }
+
+    /// Removes the conditions that `keep` refuses.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        if let Some(conditions) = &mut self.status.conditions {
+            conditions.retain(|condition| keep(&condition.condition_type));
+        }
+    }
+
+    fn of(&self) -> String {
+        format!(
+            "Helm release '{}' in '{}'",
+            self.release.name, self.release.namespace
+        )
+    }
+
+    fn set(&mut self, of: ConditionType, status: ConditionStatus, reason: &str, message: &str) {
+        self.set_named(&of.to_string(), status, reason, message);
+    }
+
+    fn remove(&mut self, of: ConditionType) {
+        let name = of.to_string();
+        self.retain(|condition| condition != name);
+    }
+
+    /// One of 1.4's five: its reason is the phase, as it was.
+    fn legacy(&mut self, of: ConditionType, status: ConditionStatus, phase: Phase, message: &str) {
+        self.set(of, status, &phase.to_string(), message);
+    }
+
+    /// Sets `conditions` and `Released` to False: 1.4's sentence, and then the cause.
+    fn fail_legacy(
+        &mut self,
+        conditions: &[ConditionType],
+        phase: Phase,
+        what: &str,
+        failure: &Failure,
+    ) {
+        self.status.phase = Some(phase);
+        let sentence = format!("{what} for {}: {}", self.of(), failure.message);
+        for condition in conditions.iter().chain([&ConditionType::Released]) {
+            self.legacy(*condition, ConditionStatus::False, phase, &sentence);
+        }
+    }
+
+    /// A condition that an earlier failure left False is put right by a success.
+    fn heal(&mut self, of: ConditionType, phase: Phase, what: &str) {
+        let found = self.status.condition(&of.to_string());
+        if found.is_some_and(|condition| condition.status != ConditionStatus::True) {
+            let sentence = format!("{what} for {}.", self.of());
+            self.legacy(of, ConditionStatus::True, phase, &sentence);
+        }
+    }
+
+    fn not_ready(&mut self, failure: &Failure) {
+        use ConditionType as Type;
+        let (reason, message) = (failure.reason.as_str(), failure.message.as_str());
+        self.set(Type::Ready, ConditionStatus::False, reason, message);
+        self.set(Type::Degraded, ConditionStatus::True, reason, message);
+        self.set(Type::Progressing, ConditionStatus::False, reason, message);
+        if failure.retried {
+            self.set(
+                Type::Reconciling,
+                ConditionStatus::True,
+                "ProgressingWithRetry",
+                message,
+            );
+            self.remove(Type::Stalled);
+        } else {
+            self.set(Type::Stalled, ConditionStatus::True, reason, message);
+            self.remove(Type::Reconciling);
+        }
+    }
+
+    /// No action is under way.
+    fn settle(&mut self, reason: &str, message: &str) {
+        self.set(
+            ConditionType::Progressing,
+            ConditionStatus::False,
+            reason,
+            message,
+        );
+        self.remove(ConditionType::Reconciling);
+    }
+}
+
+/// The order in which conditions are listed: readiness first, then 1.4's, then gates.
+fn rank(name: &str) -> (usize, String) {
+    const ORDER: [&str; 12] = [
+        "Ready",
+        "Reconciling",
+        "Stalled",
+        "ChartFetched",
+        "Deployed",
+        "Tested",
+        "Released",
+        "RolledBack",
+        "Available",
+        "Progressing",
+        "Degraded",
+        "AllGatesPassed",
+    ];
+    let place = ORDER
+        .iter()
+        .position(|known| *known == name)
+        .unwrap_or(ORDER.len());
+    (place, name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ConditionType as Type;
+
+    fn edit(status: HelmReleaseStatus, second: i64) -> StatusEdit {
+        let now = Timestamp::from_second(second).unwrap();
+        StatusEdit::new(status, NamespacedName::new("apps", "web"), 2, now)
+    }
+
+    /// Type, status and reason of each condition, in order.
+    fn shown(status: &HelmReleaseStatus) -> Vec<String> {
+        status
+            .conditions
+            .iter()
+            .flatten()
+            .map(|c| {
+                let reason = c.reason.as_deref().unwrap_or("");
+                format!("{}={:?} {reason}", c.condition_type, c.status)
+            })
+            .collect()
+    }
+
+    fn message(status: &HelmReleaseStatus, of: Type) -> String {
+        status
+            .condition(&of.to_string())
+            .and_then(|c| c.message.clone())
+            .unwrap_or_default()
+    }
+
+    type Step = fn(&mut StatusEdit);
+
+    /// Each row: what happened, the phase, and 1.4's condition with its sentence.
+    #[test]
+    fn phases_conditions_and_sentences_are_those_of_1_4() {
+        let timeout = std::time::Duration::from_secs(300);
+        let _ = timeout;
+        let rows: [(Step, Option<Phase>, Type, ConditionStatus, &str); 11] = [
+            (
+                |e| e.chart_fetched(),
+                None,
+                Type::ChartFetched,
+                ConditionStatus::True,
+                "Chart fetch was successful for Helm release 'web' in 'apps'.",
+            ),
+            (
+                |e| e.chart_fetch_failed(&Failure::stalled(Reason::RefNotFound, "no branch x")),
+                Some(Phase::ChartFetchFailed),
+                Type::Released,
+                ConditionStatus::False,
+                "Chart fetch failed for Helm release 'web' in 'apps': no branch x",
+            ),
+            (
+                |e| e.begin(Progress::Installing, std::time::Duration::from_secs(300)),
+                Some(Phase::Installing),
+                Type::Deployed,
+                ConditionStatus::Unknown,
+                "Running installation for Helm release 'web' in 'apps'.",
+            ),
+            (
+                |e| e.begin(Progress::Upgrading, std::time::Duration::from_secs(300)),
+                Some(Phase::Upgrading),
+                Type::Deployed,
+                ConditionStatus::Unknown,
+                "Running upgrade for Helm release 'web' in 'apps'.",
+            ),
+            (
+                |e| e.deployed(),
+                Some(Phase::Deployed),
+                Type::Deployed,
+                ConditionStatus::True,
+                "Installation or upgrade succeeded for Helm release 'web' in 'apps'.",
+            ),
+            (
+                |e| e.deploy_failed(&Failure::stalled(Reason::UpgradeFailed, "no")),
+                Some(Phase::DeployFailed),
+                Type::Deployed,
+                ConditionStatus::False,
+                "Installation or upgrade failed for Helm release 'web' in 'apps': no",
+            ),
+            (
+                |e| e.begin(Progress::Testing, std::time::Duration::from_secs(300)),
+                Some(Phase::Testing),
+                Type::Tested,
+                ConditionStatus::Unknown,
+                "Testing Helm release 'web' in 'apps'.",
+            ),
+            (
+                |e| e.tested(),
+                Some(Phase::Tested),
+                Type::Tested,
+                ConditionStatus::True,
+                "Tested Helm release 'web' in 'apps'.",
+            ),
+            (
+                |e| e.succeeded(Reason::UpgradeSucceeded, "m"),
+                Some(Phase::Succeeded),
+                Type::Released,
+                ConditionStatus::True,
+                "Release was successful for Helm release 'web' in 'apps'.",
+            ),
+            (
+                |e| e.begin(Progress::RollingBack, std::time::Duration::from_secs(300)),
+                Some(Phase::RollingBack),
+                Type::RolledBack,
+                ConditionStatus::Unknown,
+                "Rolling back Helm release 'web' in 'apps'.",
+            ),
+            (
+                |e| e.rolled_back(&Failure::stalled(Reason::UpgradeFailed, "no")),
+                Some(Phase::RolledBack),
+                Type::RolledBack,
+                ConditionStatus::True,
+                "Rolled back Helm release 'web' in 'apps'.",
+            ),
+        ];
+        for (step, phase, condition, expected, sentence) in rows {
+            let mut edit = edit(HelmReleaseStatus::default(), 1);
+            step(&mut edit);
+            let status = edit.finish();
+            assert_eq!(status.phase, phase);
+            let found = status.condition(&condition.to_string()).unwrap();
+            assert_eq!(
+                (found.status, message(&status, condition).as_str()),
+                (expected, sentence)
+            );
+            let written = status.conditions.iter().flatten();
+            assert!(
+                written
+                    .into_iter()
+                    .all(|c| c.observed_generation == Some(2))
+            );
+        }
+    }
+
+    #[test]
+    fn a_failed_upgrade_that_is_rolled_back_and_then_put_right() {
+        let failure = Failure::stalled(Reason::UpgradeFailed, "pods are not ready");
+        let mut failing = edit(HelmReleaseStatus::default(), 1);
+        failing.deploy_failed(&failure);
+        failing.rolled_back(&failure);
+        let failing = failing.finish();
+        assert_eq!(failing.rollback_count, Some(1));
+        assert_eq!(
+            shown(&failing),
+            [
+                "Ready=False UpgradeFailed",
+                "Stalled=True UpgradeFailed",
+                "Deployed=False DeployFailed",
+                "Released=False DeployFailed",
+                "RolledBack=True RolledBack",
+                "Progressing=False UpgradeFailed",
+                "Degraded=True UpgradeFailed",
+            ]
+        );
+        let mut good = edit(failing, 2);
+        good.succeeded(Reason::UpgradeSucceeded, "deployed");
+        let good = good.finish();
+        assert_eq!(good.rollback_count, None);
+        assert_eq!(
+            shown(&good),
+            [
+                "Ready=True UpgradeSucceeded",
+                "Deployed=True Deployed",
+                "Released=True Succeeded",
+                "Available=True UpgradeSucceeded",
+                "Progressing=False UpgradeSucceeded",
+                "Degraded=False UpgradeSucceeded",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_failure_that_is_retried_is_in_progress_and_not_stalled() {
+        let mut edit = edit(HelmReleaseStatus::default(), 1);
+        edit.failed(&Failure::retried(
+            Reason::ServerUnavailable,
+            "connection refused",
+        ));
+        let status = edit.finish();
+        assert_eq!(
+            shown(&status)[..2],
+            [
+                "Ready=False ServerUnavailable",
+                "Reconciling=True ProgressingWithRetry"
+            ]
+        );
+        assert!(status.condition("Stalled").is_none());
+    }
+
+    #[test]
+    fn an_ignored_test_failure_does_not_fail_the_release() {
+        let failure = Failure::stalled(Reason::TestFailed, "no");
+        let mut ignored = edit(HelmReleaseStatus::default(), 1);
+        ignored.test_failed(&failure, true);
+        assert_eq!(shown(&ignored.finish()), ["Tested=False TestFailed"]);
+        let mut counted = edit(HelmReleaseStatus::default(), 1);
+        counted.test_failed(&failure, false);
+        assert!(shown(&counted.finish()).contains(&"Released=False TestFailed".to_owned()));
+    }
+
+    #[test]
+    fn saying_the_same_again_changes_nothing_and_times_follow_content() {
+        let say = |status, second, message: &str| {
+            let mut edit = edit(status, second);
+            edit.succeeded(Reason::UpToDate, message);
+            edit.finish()
+        };
+        let first = say(HelmReleaseStatus::default(), 1, "a");
+        assert_eq!(say(first.clone(), 100, "a"), first);
+        let later = say(first.clone(), 100, "b");
+        let (before, after) = (
+            first.condition("Ready").unwrap(),
+            later.condition("Ready").unwrap(),
+        );
+        assert_eq!(after.last_transition_time, before.last_transition_time);
+        assert_eq!(
+            after.last_update_time.as_deref(),
+            Some("1970-01-01T00:01:40Z")
+        );
+    }
+
+    #[test]
+    fn an_older_sync_never_takes_the_observed_generation_back() {
+        let newer = HelmReleaseStatus {
+            observed_generation: Some(7),
+            ..Default::default()
+        };
+        assert_eq!(edit(newer, 1).finish().observed_generation, Some(7));
+        assert_eq!(
+            edit(HelmReleaseStatus::default(), 1)
+                .finish()
+                .observed_generation,
+            Some(2)
+        );
+    }
+
+    #[test]
+    fn a_first_fetch_is_no_failure() {
+        let mut edit = edit(HelmReleaseStatus::default(), 1);
+        edit.source_pending("Cloning", "fetching for the first time");
+        let status = edit.finish();
+        assert_eq!(
+            shown(&status),
+            ["Ready=Unknown Cloning", "Reconciling=True Cloning"]
+        );
+        assert_eq!(status.phase, None);
+    }
+}

@@ -1,0 +1,338 @@
+//! The only writer of `.status`.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use kube::api::{Patch, PatchParams};
+use kube::{Api, Client};
+use serde_json::{Value, json};
+
+use crate::api::{
+    ConditionType, GROUP, HelmRelease, HelmReleaseStatus, NamespacedName, Phase, VERSION,
+};
+
+/// The field manager of the status.
+const MANAGER: &str = "helm-operator";
+/// How long one write may take.
+const TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What a write came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// The status was as wanted: nothing was sent.
+    Unchanged,
+    /// It was sent.
+    Changed,
+    /// The object is gone, or is another one of the same name.
+    Gone,
+}
+
+/// Why a status could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The API server said no, or could not be reached.
+    #[error("{cause}: cannot write the status of {key}")]
+    Api {
+        /// The HelmRelease.
+        key: NamespacedName,
+        /// What the API server said.
+        cause: kube::Error,
+    },
+    /// The API server did not answer.
+    #[error("no answer within {TIMEOUT:?}: cannot write the status of {0}")]
+    Deadline(NamespacedName),
+}
+
+/// Writes statuses with server-side apply: only when they changed, whole, and only to the object's own
+/// namespace.
+pub struct StatusWriter {
+    client: Client,
+    sent: Mutex<HashMap<NamespacedName, Sent>>,
+    /// Whether it was said that the CRD of the cluster is too old.
+    old_crd: Mutex<Option<String>>,
+}
+
+/// The last write of an object, and what came of it.
+struct Sent {
+    uid: Option<String>,
+    version: Option<u64>,
+    wanted: HelmReleaseStatus,
+    stored: HelmReleaseStatus,
+}
+
+/// What the API server answered to a write.
+struct Stored {
+    status: HelmReleaseStatus,
+    version: Option<u64>,
+}
+
+impl From<HelmRelease> for Stored {
+    fn from(object: HelmRelease) -> Self {
+        Self {
+            version: version(&object),
+            status: object.status.unwrap_or_default(),
+        }
+    }
+}
+
+/// Resource versions of one resource are numbers that grow.
+fn version(object: &HelmRelease) -> Option<u64> {
+    object.metadata.resource_version.as_ref()?.parse().ok()
+}
+
+impl std::fmt::Debug for StatusWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StatusWriter").finish_non_exhaustive()
+    }
+}
+
+impl StatusWriter {
+    /// A writer that uses `client`.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self {
+            client,
+            sent: Mutex::default(),
+            old_crd: Mutex::default(),
+        }
+    }
+
+    /// What the CRD of the cluster cannot hold, once a write has shown it.
+    #[must_use]
+    pub fn old_crd(&self) -> Option<String> {
+        self.old_crd
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    /// The status that the cluster holds as far as we know: our last write is newer than the cache.
+    #[must_use]
+    pub fn current(&self, release: &HelmRelease) -> HelmReleaseStatus {
+        let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = sent
+            .get(&release.key())
+            .filter(|sent| sent.uid == release.metadata.uid);
+        match known {
+            Some(sent) => sent.wanted.clone(),
+            None => release.status.clone().unwrap_or_default(),
+        }
+    }
+
+    /// Forgets an object that is gone.
+    pub fn forget(&self, key: &NamespacedName) {
+        self.sent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(key);
+    }
+
+    /// Writes the status of `release` if it is not what the cluster holds.
+    ///
+    /// # Errors
+    /// The API server refuses, or does not answer; the caller may try again.
+    pub async fn write(
+        &self,
+        release: &HelmRelease,
+        wanted: HelmReleaseStatus,
+    ) -> Result<Written, WriteError> {
+        if self.is_known(release, &wanted) {
+            return Ok(Written::Unchanged);
+        }
+        let stored = match self.apply(release, &wanted).await {
+            Err(error) if code(&error) == Some(422) => {
+                self.note_old_crd("it refuses our conditions or phases");
+                self.apply(release, &as_1_4(&wanted)).await
+            }
+            result => result,
+        };
+        let stored = match stored {
+            Ok(stored) => stored,
+            // 409: the uid in the request is not that of the object of this name.
+            Err(error) if matches!(code(&error), Some(404 | 409)) => return Ok(Written::Gone),
+            Err(error) => return Err(error),
+        };
+        self.compare(&wanted, &stored.status);
+        let uid = release.metadata.uid.clone();
+        let sent = Sent {
+            uid,
+            version: stored.version,
+            wanted,
+            stored: stored.status,
+        };
+        self.sent
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(release.key(), sent);
+        Ok(Written::Changed)
+    }
+
+    fn is_known(&self, release: &HelmRelease, wanted: &HelmReleaseStatus) -> bool {
+        let cached = release.status.clone().unwrap_or_default();
+        let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        match sent
+            .get(&release.key())
+            .filter(|sent| sent.uid == release.metadata.uid)
+        {
+            // The cache may lag behind our write.
+            Some(sent) => sent.wanted == *wanted,
+            None => cached == *wanted,
+        }
+    }
+
+    /// Tells the writer what a watch shows. A status that is newer than our last write and differs from it
+    /// came from elsewhere: what we wrote is not there any more.
+    pub fn observe(&self, release: &HelmRelease) {
+        let mut all = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = release.key();
+        let Some(sent) = all.get(&key) else { return };
+        let is_same_object = sent.uid == release.metadata.uid;
+        let seen = version(release);
+        let status = release.status.clone().unwrap_or_default();
+        let is_caught_up = seen >= sent.version && status == sent.stored;
+        let is_foreign = seen > sent.version && status != sent.stored;
+        // What the CRD could not hold is remembered, so that it is not written again and again.
+        if !is_same_object || is_foreign || is_caught_up && sent.wanted == sent.stored {
+            all.remove(&key);
+        }
+    }
+
+    async fn apply(
+        &self,
+        release: &HelmRelease,
+        wanted: &HelmReleaseStatus,
+    ) -> Result<Stored, WriteError> {
+        let key = release.key();
+        let api: Api<HelmRelease> = Api::namespaced(self.client.clone(), &key.namespace);
+        let body = json!({
+            "apiVersion": format!("{GROUP}/{VERSION}"),
+            "kind": "HelmRelease",
+            "metadata": {"name": key.name, "uid": release.metadata.uid},
+            "status": wanted,
+        });
+        let params = PatchParams::apply(MANAGER).force();
+        let patch = Patch::Apply(&body);
+        let apply = api.patch_status(&key.name, &params, &patch);
+        let object = tokio::time::timeout(TIMEOUT, apply)
+            .await
+            .map_err(|_| WriteError::Deadline(key.clone()))?
+            .map_err(|cause| WriteError::Api {
+                key: key.clone(),
+                cause,
+            })?;
+        let stored = Stored::from(object);
+        let left = leftovers(wanted, &stored.status);
+        if left.is_empty() {
+            return Ok(stored);
+        }
+        self.remove(&api, release, left)
+            .await
+            .map_err(|cause| WriteError::Api { key, cause })
+    }
+
+    /// Removes fields that an earlier daemon wrote by update: apply leaves what it does not own.
+    async fn remove(
+        &self,
+        api: &Api<HelmRelease>,
+        release: &HelmRelease,
+        fields: Vec<String>,
+    ) -> Result<Stored, kube::Error> {
+        let nulls: serde_json::Map<_, _> = fields
+            .into_iter()
+            .map(|field| (field, Value::Null))
+            .collect();
+        let body = json!({"metadata": {"uid": release.metadata.uid}, "status": nulls});
+        let name = release.key().name;
+        let object = api
+            .patch_status(&name, &PatchParams::default(), &Patch::Merge(&body))
+            .await?;
+        Ok(Stored::from(object))
+    }
+
+    fn compare(&self, wanted: &HelmReleaseStatus, stored: &HelmReleaseStatus) {
+        let lost = leftovers(stored, wanted);
+        if !lost.is_empty() {
+            self.note_old_crd(&format!("it drops status.{}", lost.join(", status.")));
+        }
+    }
+
+    fn note_old_crd(&self, what: &str) {
+        let mut said = self.old_crd.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.is_none() {
+            tracing::warn!(
+                "the HelmRelease CRD of this cluster is too old: {what}: apply crds/helmreleases.yaml"
+            );
+            *said = Some(what.to_owned());
+        }
+    }
+}
+
+fn code(error: &WriteError) -> Option<u16> {
+    match error {
+        WriteError::Api {
+            cause: kube::Error::Api(status),
+            ..
+        } => Some(status.code),
+        _ => None,
+    }
+}
+
+/// The fields that `b` has and `a` has not.
+fn leftovers(a: &HelmReleaseStatus, b: &HelmReleaseStatus) -> Vec<String> {
+    let fields = |status| match serde_json::to_value(status) {
+        Ok(Value::Object(fields)) => fields,
+        _ => serde_json::Map::new(),
+    };
+    let (a, b) = (fields(a), fields(b));
+    b.into_iter()
+        .map(|(field, _)| field)
+        .filter(|field| !a.contains_key(field))
+        .collect()
+}
+
+/// The part of a status that a CRD of 1.4 holds: its five conditions and its phases.
+fn as_1_4(status: &HelmReleaseStatus) -> HelmReleaseStatus {
+    use ConditionType::{ChartFetched, Deployed, Released, RolledBack, Tested};
+    let known = [ChartFetched, Deployed, Released, RolledBack, Tested].map(|of| of.to_string());
+    let added = [
+        Phase::Pending,
+        Phase::Suspended,
+        Phase::Uninstalling,
+        Phase::UninstallFailed,
+    ];
+    let mut legacy = status.clone();
+    legacy.phase = legacy.phase.filter(|phase| !added.contains(phase));
+    if let Some(conditions) = &mut legacy.conditions {
+        conditions.retain(|condition| known.contains(&condition.condition_type));
+    }
+    legacy
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crd_of_1_4_gets_its_own_conditions_and_phases() {
+        let status: HelmReleaseStatus = serde_json::from_value(json!({
+            "phase": "Pending", "releaseName": "web",
+            "conditions": [{"type": "Ready", "status": "True"}, {"type": "Released", "status": "True"}]
+        }))
+        .unwrap();
+        let legacy = as_1_4(&status);
+        assert_eq!(legacy.phase, None);
+        assert_eq!(legacy.release_name.as_deref(), Some("web"));
+        assert_eq!(legacy.conditions.unwrap().len(), 1);
+    }
+
+    #[test]
+    fn fields_that_one_status_lacks_are_found() {
+        let full: HelmReleaseStatus =
+            serde_json::from_value(json!({"releaseName": "web", "rollbackCount": 2})).unwrap();
+        let part: HelmReleaseStatus =
+            serde_json::from_value(json!({"releaseName": "web"})).unwrap();
+        assert_eq!(leftovers(&part, &full), ["rollbackCount"]);
+        assert_eq!(leftovers(&full, &part), Vec::<String>::new());
+    }
+}
