@@ -161,7 +161,8 @@ impl Operator {
         });
         let shared = Arc::clone(&context);
         tasks.spawn(async move {
-            while let Some(change) = source_changes.next().await {
+            loop {
+                let change = source_changes.next().await;
                 let key = NamespacedName::new(change.release.namespace, change.release.name);
                 tracing::debug!(release = %key, reason = ?change.reason, "source changed");
                 shared.wake(&key);
