@@ -112,6 +112,18 @@ impl RepositoryUrl {
     /// # Errors
     /// See [`UrlError`].
     pub fn parse(text: &str) -> Result<Self, UrlError> {
+        let url = Self::parse_chart_repository(text)?;
+        if url.path.trim_matches('/').is_empty() {
+            return Err(UrlError::Invalid("it names a host but no repository"));
+        }
+        Ok(url)
+    }
+
+    /// The same for the address of a Helm repository, which may be a host alone.
+    ///
+    /// # Errors
+    /// See [`UrlError`].
+    pub fn parse_chart_repository(text: &str) -> Result<Self, UrlError> {
         let text = text.trim_matches(' ');
         check_characters(text)?;
         if let Some((scheme, rest)) = text.split_once("://") {
@@ -235,9 +247,6 @@ impl RepositoryUrl {
             return Err(UrlError::Invalid(
                 "the host holds a character that no host name has",
             ));
-        }
-        if self.path.trim_matches('/').is_empty() {
-            return Err(UrlError::Invalid("it names a host but no repository"));
         }
         let user = self.user.as_deref().unwrap_or_default();
         for (part, what) in [(self.host.as_str(), "host"), (user, "user")] {

@@ -227,7 +227,7 @@ impl Charts {
             })?;
             return Ok(ChartPlace::Repository(found.url().clone()));
         }
-        let url = RepositoryUrl::parse(repository)
+        let url = RepositoryUrl::parse_chart_repository(repository)
             .map_err(|error| SourceError::new(Reason::InvalidSource, error.to_string()))?;
         if url.scheme() == crate::gitsync::Scheme::Oci {
             let path = format!("{}/{name}", url.path().trim_end_matches('/'));

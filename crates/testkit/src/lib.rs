@@ -7,6 +7,7 @@
 //! threads of their own.
 
 mod background;
+mod charts;
 mod controlplane;
 mod daemon;
 mod git;
@@ -20,6 +21,7 @@ mod run;
 mod scratch;
 mod tools;
 
+pub use charts::{ChartAnswer, ChartRequest, ChartServer, chart_archive};
 pub use controlplane::{AuditEntry, ControlPlane, Options, RequestCounts};
 pub use daemon::{Daemon, DaemonOptions};
 pub use git::{GitOptions, GitRepository, GitServer};

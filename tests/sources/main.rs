@@ -1,0 +1,108 @@
+//! Helm repositories and OCI registries against real servers on loopback.
+
+mod hostile;
+mod oci;
+mod repository;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use helm_operator::source::{
+    ChartArtifact, Charts, HelmRepositorySource, RepositoryOptions, RepositoryUrl, SecretData,
+    SecretRef, SourceError,
+};
+use testkit::ScratchDir;
+
+/// A cache in a directory of its own, over these Secrets of the namespace `apps`.
+struct Bench {
+    scratch: Arc<ScratchDir>,
+    secrets: Vec<(String, SecretData)>,
+    interval: Duration,
+    timeout: Duration,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self {
+            scratch: Arc::new(ScratchDir::new("sources").unwrap()),
+            secrets: Vec::new(),
+            interval: Duration::ZERO,
+            timeout: Duration::from_secs(5),
+        }
+    }
+
+    fn secret(mut self, name: &str, entries: &[(&str, &str)]) -> Self {
+        self.secrets
+            .push((name.to_owned(), entries.iter().copied().collect()));
+        self
+    }
+
+    fn every(mut self, interval: Duration) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    fn stalling_after(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    fn charts(&self) -> Opened {
+        Opened {
+            charts: self.open(),
+            _scratch: Arc::clone(&self.scratch),
+        }
+    }
+
+    fn open(&self) -> Charts {
+        let options = RepositoryOptions {
+            interval: self.interval,
+            timeout: self.timeout,
+            index_bytes: 4 << 20,
+            archive_bytes: 1 << 20,
+            ..RepositoryOptions::new(self.scratch.join("cache"))
+        };
+        let secrets = self
+            .secrets
+            .iter()
+            .map(|(name, data)| (secret_ref(name), data.clone()));
+        let secrets = helm_operator::gitsync::StaticSecrets(secrets.collect());
+        Charts::new(options, Arc::new(secrets)).unwrap()
+    }
+}
+
+/// Charts whose cache lives as long as they do.
+struct Opened {
+    charts: Charts,
+    _scratch: Arc<ScratchDir>,
+}
+
+impl std::ops::Deref for Opened {
+    type Target = Charts;
+    fn deref(&self) -> &Charts {
+        &self.charts
+    }
+}
+
+fn secret_ref(name: &str) -> SecretRef {
+    SecretRef {
+        namespace: "apps".to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn source(url: &str, name: &str, version: &str) -> HelmRepositorySource {
+    HelmRepositorySource {
+        url: RepositoryUrl::parse_chart_repository(url).unwrap(),
+        name: name.to_owned(),
+        version: Some(version.to_owned()).filter(|text| !text.is_empty()),
+        secret: None,
+    }
+}
+
+/// The revision and a look into the chart: what `Chart.yaml` calls its version.
+fn seen(found: Result<ChartArtifact, SourceError>) -> (String, String) {
+    let found = found.unwrap();
+    let chart = found.chart.unwrap();
+    (found.revision, chart.version)
+}
