@@ -3,7 +3,6 @@
 use std::net::ToSocketAddrs;
 use std::sync::Arc;
 
-use aws_lc_rs::rand::{SecureRandom, SystemRandom};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -74,9 +73,9 @@ pub struct SystemSource;
 
 impl Random for SystemSource {
     fn fill(&self, buffer: &mut [u8]) -> Result<(), String> {
-        SystemRandom::new()
-            .fill(buffer)
-            .map_err(|_| "the operating system gave no random bytes".to_owned())
+        // Not the crypto library's generator: that takes 15 ms to start, and is seeded from here.
+        getrandom::fill(buffer)
+            .map_err(|error| format!("the operating system gave no random bytes: {error}"))
     }
 }
 
