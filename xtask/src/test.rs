@@ -5,13 +5,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Read as _;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
 use crate::cargo::{self, Executable, root};
+
+/// One executable that takes longer hangs.
+const LIMIT: Duration = Duration::from_secs(20 * 60);
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -163,12 +167,8 @@ impl Totals {
     /// Runs one executable; its output is shown only when it fails.
     fn run(&mut self, kind: Kind, label: &str, command: &mut Command) -> Result<()> {
         let start = Instant::now();
-        let output = command
-            .stdin(Stdio::null())
-            .stderr(Stdio::inherit())
-            .output()
-            .with_context(|| format!("starting the tests of {label}"))?;
-        let text = String::from_utf8_lossy(&output.stdout);
+        let (text, status) =
+            watch(command).with_context(|| format!("running the tests of {label}"))?;
         let count = Count::parse(&text);
         let skipped = text.lines().filter(|line| line.starts_with("skipped: "));
         self.skipped.extend(skipped.map(str::to_owned));
@@ -176,8 +176,12 @@ impl Totals {
         if count != Count::default() {
             println!("{label}: {count} ({:.1} s)", start.elapsed().as_secs_f32());
         }
-        if !output.status.success() {
-            println!("{text}\n{label}: {}", output.status);
+        if !status.is_some_and(|status| status.success()) {
+            println!("{}", failures(&text));
+            match status {
+                Some(status) => println!("{label}: {status}"),
+                None => println!("{label}: killed after {LIMIT:?}"),
+            }
             self.broken.push(label.to_owned());
         }
         Ok(())
@@ -198,6 +202,39 @@ impl Totals {
         }
         Ok(())
     }
+}
+
+/// Runs a program to its end: its output, and its status if it ended in time.
+fn watch(command: &mut Command) -> Result<(String, Option<ExitStatus>)> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut stdout = child.stdout.take().context("the program has no stdout")?;
+    let reader = std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // What was read before an error is shown as well.
+        let _ = stdout.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    });
+    let end = Instant::now() + LIMIT;
+    let mut status = child.try_wait()?;
+    while status.is_none() && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(10));
+        status = child.try_wait()?;
+    }
+    if status.is_none() {
+        child.kill()?;
+        child.wait()?;
+    }
+    let text = reader.join().unwrap_or_default();
+    Ok((text, status))
+}
+
+/// The part of a harness's output that speaks of failures; all of it from a harness of another kind.
+fn failures(text: &str) -> &str {
+    text.find("\nfailures:\n")
+        .map_or(text, |start| &text[start..])
 }
 
 #[cfg(test)]

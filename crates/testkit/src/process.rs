@@ -319,6 +319,8 @@ mod tests {
         let mut owner = Command::new("sh")
             .args(["-c", &owner])
             .stdout(Stdio::piped())
+            // The shell says who was killed.
+            .stderr(Stdio::null())
             .process_group(0)
             .spawn()
             .unwrap();

@@ -2,7 +2,10 @@
 
 #![cfg(test)]
 
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use kube::api::{Api, ListParams, PostParams};
@@ -116,6 +119,40 @@ fn nothing_is_left_when_a_control_plane_is_dropped() {
     drop(plane);
     assert!(!directory.exists());
     assert_eq!(processes_of(&directory), Vec::<String>::new());
+}
+
+/// Not a test of its own: what the next one runs as another process.
+#[test]
+fn holder() {
+    if std::env::var_os("TESTKIT_HOLD").is_some() {
+        let plane = ControlPlane::shared().unwrap();
+        println!("{}", plane.kubeconfig().display());
+        std::thread::sleep(Duration::from_secs(600));
+    }
+}
+
+#[test]
+fn nothing_is_left_when_the_test_process_is_killed() {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "holder", "--nocapture"])
+        .env("TESTKIT_HOLD", "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let line = lines
+        .map(Result::unwrap)
+        .find(|line| line.ends_with("/kubeconfig"))
+        .unwrap();
+    let directory = Path::new(&line).parent().unwrap();
+    assert!(!processes_of(directory).is_empty());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let end = Instant::now() + Duration::from_secs(30);
+    while directory.exists() || !processes_of(directory).is_empty() {
+        assert!(Instant::now() < end, "left: {:?}", processes_of(directory));
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]

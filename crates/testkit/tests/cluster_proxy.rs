@@ -184,3 +184,25 @@ async fn watch_can_be_cut_and_stalled() {
     let silent = tokio::time::timeout(Duration::from_millis(300), stalled.chunk()).await;
     assert!(silent.is_err(), "a stalled watch says nothing: {silent:?}");
 }
+
+#[tokio::test]
+async fn events_of_a_watch_can_be_hidden() {
+    let (proxy, namespace, maps) = through_proxy();
+    let is_watch = |it: &testkit::Exchange| it.query.contains("watch=true");
+    proxy
+        .traffic()
+        .fault_when(1, is_watch, Fault::HideLines("secret-name".to_owned()));
+    maps.create(&PostParams::default(), &map("secret-name"))
+        .await
+        .unwrap();
+    let mut watched = watch(&proxy, &namespace).await;
+    maps.create(&PostParams::default(), &map("other-name"))
+        .await
+        .unwrap();
+    let seen = watched.chunk().await.unwrap().unwrap();
+    let seen = String::from_utf8_lossy(&seen);
+    assert!(
+        seen.contains("other-name") && !seen.contains("secret-name"),
+        "{seen}"
+    );
+}

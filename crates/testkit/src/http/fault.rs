@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::{Request, Response};
@@ -39,6 +39,8 @@ pub enum Fault {
     StallBody(usize),
     /// The body of the reply comes in pieces of so many bytes, with this pause before each.
     Drip(usize, Duration),
+    /// Lines of the reply that hold this text are left out: an event of a watch that nobody gets to see.
+    HideLines(String),
     /// The victim is killed with SIGKILL; not forwarded.
     KillBefore(Victim),
     /// Forwarded and done; then the victim is killed before it has seen the reply.
@@ -158,6 +160,16 @@ impl Front {
                 };
                 Ok(self.watched(forward(request).await?, shape))
             }
+            Some(Fault::HideLines(text)) => {
+                let shape = Shape {
+                    hide: Some(Hidden {
+                        text,
+                        line: BytesMut::new(),
+                    }),
+                    ..Shape::default()
+                };
+                Ok(self.watched(forward(request).await?, shape))
+            }
             Some(Fault::KillBefore(victim)) => {
                 kill(victim).await?;
                 bail!("killed before the request")
@@ -189,11 +201,34 @@ impl Front {
 }
 
 /// How a body is bent.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 struct Shape {
     cut: Option<usize>,
     stall: Option<usize>,
     drip: Option<(usize, Duration)>,
+    hide: Option<Hidden>,
+}
+
+/// A text that marks lines, and the line that has begun.
+#[derive(Debug)]
+struct Hidden {
+    text: String,
+    line: BytesMut,
+}
+
+impl Hidden {
+    /// The whole lines so far that do not hold the text.
+    fn filter(&mut self, data: &[u8]) -> Bytes {
+        self.line.extend_from_slice(data);
+        let mut kept = BytesMut::new();
+        while let Some(end) = self.line.iter().position(|&byte| byte == b'\n') {
+            let line = self.line.split_to(end + 1);
+            if !String::from_utf8_lossy(&line).contains(&self.text) {
+                kept.extend_from_slice(&line);
+            }
+        }
+        kept.freeze()
+    }
 }
 
 struct Pump {
@@ -230,6 +265,9 @@ impl Pump {
 
     /// Sends a piece as far as the shape lets it; false when nothing shall follow.
     async fn pass(&mut self, mut data: Bytes) -> bool {
+        if let Some(hidden) = &mut self.shape.hide {
+            data = hidden.filter(&data);
+        }
         while !data.is_empty() {
             let mut size = data.len();
             if let Some((bytes, pause)) = self.shape.drip {
