@@ -9,6 +9,7 @@ use super::trouble::{Stage, Trouble};
 use crate::api::{ChartChoice, HelmRelease, OciSource as OciSpec, Reason, ValuesSource};
 use crate::source::{
     ChartArtifact, GitSource, HelmRepositorySource, OciSource, RepositoryUrl, SecretRef, SourceRef,
+    UrlError,
 };
 
 /// The source that a HelmRelease names.
@@ -37,28 +38,21 @@ pub(crate) fn source_of(release: &HelmRelease, settings: &Settings) -> Result<So
             ..GitSource::new(parse(url.expose())?, path)
         })),
         ChartChoice::Repository { url, name, version } => {
+            let secret = pull_secret(release).or(secret);
+            let version = Some(version.to_owned());
             if url.expose().starts_with("oci://") {
                 let joined = format!("{}/{name}", url.expose().trim_end_matches('/'));
-                let version = Some(version.to_owned());
                 return Ok(SourceRef::Oci(OciSource {
                     url: parse(&joined)?,
                     version,
                     secret,
                 }));
             }
-            let pull = chart
-                .chart_pull_secret
-                .as_ref()
-                .filter(|secret| !secret.name.is_empty());
-            let pull = pull.map(|secret| SecretRef {
-                namespace: release.own_namespace().to_owned(),
-                name: secret.name.clone(),
-            });
             Ok(SourceRef::HelmRepository(HelmRepositorySource {
-                url: parse(url.expose())?,
+                url: RepositoryUrl::parse_chart_repository(url.expose()).map_err(bad_url)?,
                 name: name.to_owned(),
-                version: Some(version.to_owned()),
-                secret: pull.or(secret),
+                version,
+                secret,
             }))
         }
         ChartChoice::Oci(oci) => Ok(SourceRef::Oci(OciSource {
@@ -110,12 +104,22 @@ fn secret_of(release: &HelmRelease, settings: &Settings) -> Result<Option<Secret
     }))
 }
 
-fn parse(url: &str) -> Result<RepositoryUrl, Trouble> {
-    RepositoryUrl::parse(url).map_err(|error| {
-        let message =
-            format!("{error}; repository aliases are not known here: write the whole URL");
-        Trouble::new(Stage::Chart, Reason::SourceInvalid, message)
+/// `chartPullSecret`: credentials of a Helm repository or a registry.
+fn pull_secret(release: &HelmRelease) -> Option<SecretRef> {
+    let secret = release.spec.chart.chart_pull_secret.as_ref()?;
+    (!secret.name.is_empty()).then(|| SecretRef {
+        namespace: release.own_namespace().to_owned(),
+        name: secret.name.clone(),
     })
+}
+
+fn parse(url: &str) -> Result<RepositoryUrl, Trouble> {
+    RepositoryUrl::parse(url).map_err(bad_url)
+}
+
+fn bad_url(error: UrlError) -> Trouble {
+    let message = format!("{error}; repository aliases are not known here: write the whole URL");
+    Trouble::new(Stage::Chart, Reason::SourceInvalid, message)
 }
 
 /// Files of the chart that values come from.

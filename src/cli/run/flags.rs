@@ -108,6 +108,9 @@ pub(in crate::cli) struct Flags {
     /// Import Helm repositories and their credentials from files: VERSION:PATH.
     #[arg(long, value_delimiter = ',')]
     pub(super) helm_repository_import: Vec<String>,
+    /// OCI registries (host or host:port) that speak http: for registries on this machine.
+    #[arg(long, value_delimiter = ',')]
+    pub(super) plain_http_registries: Vec<String>,
     /// Helm versions; only v3 is served.
     #[arg(
         long,

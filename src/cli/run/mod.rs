@@ -2,7 +2,7 @@
 
 mod flags;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -21,7 +21,7 @@ use crate::gitsync::{
 use crate::lock::{LeaderGuard, LeaderLease, Leadership, LeaseSettings, ReleaseLocks};
 use crate::operator::{ClusterSecrets, Operator, Parts, Settings, Stopped};
 use crate::server::{Health, ServerState, routes, serve};
-use crate::source::Sources;
+use crate::source::{Charts, ImportedRepository, RepositoryOptions, SecretReader, Sources, import};
 use crate::telemetry::{LogFormat, Metrics, MirrorMetrics, init_logs};
 use crate::watch::{Caches, Scope};
 
@@ -293,8 +293,45 @@ fn sources(flags: &Flags, client: Client) -> Result<Sources> {
         },
         ..GitOptions::new(directory(flags.cache_dir.as_ref(), "cache").join("git"))
     };
-    let mirrors = Mirrors::new(options, Arc::new(ClusterSecrets::new(client)))?;
-    Ok(Sources::new(mirrors))
+    let secrets = Arc::new(ClusterSecrets::new(client));
+    let mirrors = Mirrors::new(options, Arc::clone(&secrets) as Arc<dyn SecretReader>)?;
+    let options = RepositoryOptions {
+        interval: flags.charts_sync_interval,
+        timeout: flags.git_timeout,
+        ..RepositoryOptions::new(directory(flags.cache_dir.as_ref(), "cache").join("charts"))
+    };
+    let charts = Charts::new(options, secrets)?
+        .with_imported(imported(&flags.helm_repository_import))
+        .with_plain_registries(flags.plain_http_registries.clone());
+    Ok(Sources::new(mirrors).with_charts(Arc::new(charts)))
+}
+
+/// The repositories of `--helm-repository-import`. As in 1.4 nothing here stops the daemon: what
+/// cannot be used is logged, and the rest is used.
+fn imported(flags: &[String]) -> Vec<ImportedRepository> {
+    let mut all = Vec::new();
+    for flag in flags {
+        let path = match flag.split_once(':') {
+            Some(("v3", path)) => path,
+            Some((version, _)) => {
+                tracing::warn!(
+                    "repositories for helm {version} are not imported: only v3 is served"
+                );
+                continue;
+            }
+            None => flag,
+        };
+        match import(Path::new(path)) {
+            Ok((read, failed)) => {
+                for error in failed {
+                    tracing::error!("{error}");
+                }
+                all.extend(read);
+            }
+            Err(error) => tracing::error!("{error}"),
+        }
+    }
+    all
 }
 
 /// A directory that was given, or one of ours below the temporary directory.
