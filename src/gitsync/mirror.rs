@@ -39,8 +39,10 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Least time between the starts of two cycles, so that a flood of hooks costs no more than this.
+/// Least time between the starts of two cycles.
 const MIN_GAP: Duration = Duration::from_millis(250);
+/// The same for cycles that hooks ask for and that find nothing new: it doubles up to this.
+const MAX_GAP: Duration = Duration::from_secs(16);
 
 /// What all mirrors share.
 pub(crate) struct Context {
@@ -131,19 +133,28 @@ impl Mirror {
 
     /// Waits until the next cycle is due.
     async fn sleep(&self) {
-        let (due, earliest) = {
+        let (due, last_start) = {
             let state = self.lock();
-            (
-                state.next_due,
-                state.last_start.map(|start| start + MIN_GAP),
-            )
+            (state.next_due, state.last_start)
         };
         tokio::select! {
             () = tokio::time::sleep_until(due) => {}
             () = self.wake.notified() => {
-                if let Some(earliest) = earliest {
-                    tokio::time::sleep_until(earliest).await;
+                if let Some(last_start) = last_start {
+                    self.hold_back(last_start).await;
                 }
+            }
+        }
+    }
+
+    /// Waits until enough time has passed since the last cycle, so that a flood of hooks costs little; a release that
+    /// waits for an answer shortens it.
+    async fn hold_back(&self, last_start: Instant) {
+        loop {
+            let gap = self.lock().gap(MIN_GAP, MAX_GAP);
+            tokio::select! {
+                () = tokio::time::sleep_until(last_start + gap) => return,
+                () = self.wake.notified() => {}
             }
         }
     }
@@ -210,7 +221,11 @@ impl Mirror {
     /// Asks for a cycle now and waits for one that began after the call.
     pub(crate) async fn sync(&self) {
         let mut finished = self.finished.subscribe();
-        let wanted = self.lock().cycles + 1;
+        let wanted = {
+            let mut state = self.lock();
+            state.urgent = true;
+            state.cycles + 1
+        };
         self.poke();
         let _ = finished.wait_for(|last| *last >= wanted).await;
     }

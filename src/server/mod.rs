@@ -1,5 +1,7 @@
 //! The daemon's HTTP server: health, metrics, 1.4's `sync-git`, and push webhooks.
 
+mod hooks;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +16,8 @@ use axum::routing::{get, post};
 use tokio::net::TcpListener;
 
 use crate::telemetry::Metrics;
+
+pub use hooks::{Hooks, SyncRepository, hook_routes};
 
 /// What `/readyz` looks at.
 #[derive(Debug, Default)]

@@ -308,7 +308,8 @@ impl Mirror {
             let known = work.find_tip(reference);
             tips.extend(known.map(|(name, tip)| (name.clone(), *tip)));
         }
-        if tips != work.tips {
+        let is_new = tips != work.tips;
+        if is_new {
             work.store.save_refs(&tips)?;
         }
         let store = if work.is_new {
@@ -321,6 +322,8 @@ impl Mirror {
         {
             let mut state = self.lock();
             state.rebuild = packs > self.context.options.limits.packs;
+            let was_damaged = state.damaged;
+            state.note_news(is_new || was_damaged);
             state.damaged = false;
             state.evicted = false;
             state.store = Some(Arc::clone(&store));

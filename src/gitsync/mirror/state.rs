@@ -71,6 +71,10 @@ pub(crate) struct State {
     pub(crate) evicted: bool,
     pub(crate) error: Option<SourceError>,
     failures: u32,
+    /// Cycles in a row that found nothing new.
+    idle: u32,
+    /// A person asked for the next cycle and waits for it.
+    pub(crate) urgent: bool,
     pub(crate) closed: bool,
     pub(crate) cycles: u64,
     pub(crate) next_due: Instant,
@@ -95,6 +99,8 @@ impl Default for State {
             evicted: false,
             error: None,
             failures: 0,
+            idle: 0,
+            urgent: false,
             closed: false,
             cycles: 0,
             // A mirror does nothing until someone asks.
@@ -206,9 +212,30 @@ impl State {
         self.uses.len()
     }
 
+    /// Least time between the last cycle and the next one that is asked for.
+    pub(crate) fn gap(&self, shortest: Duration, longest: Duration) -> Duration {
+        if self.closed
+            || self.urgent
+            || self.refs.values().any(|known| known.required > self.cycles)
+        {
+            return shortest;
+        }
+        (shortest * (1 << self.idle.min(16))).min(longest)
+    }
+
+    /// Notes whether a cycle found something new.
+    pub(crate) fn note_news(&mut self, is_new: bool) {
+        self.idle = if is_new {
+            0
+        } else {
+            self.idle.saturating_add(1)
+        };
+    }
+
     /// Begins a cycle and numbers it.
     pub(crate) fn start(&mut self, now: Instant) -> u64 {
         self.cycles += 1;
+        self.urgent = false;
         self.last_start = Some(now);
         self.cycles
     }
@@ -232,6 +259,10 @@ impl State {
             }
             Err(_) => schedule.next(SystemTime::now()),
         };
+        if self.next_due <= Instant::now() {
+            // A poll that was due, not one that was asked for.
+            self.idle = 0;
+        }
         self.next_due = Instant::now() + pause;
         self.last_duration = Some(took);
         self.error = result.err();
@@ -326,6 +357,24 @@ mod tests {
         assert!(!known.is_fresh());
         known.checked = running + 1;
         assert!(known.is_fresh());
+    }
+
+    #[tokio::test]
+    async fn hooks_without_news_are_held_back_longer_and_longer_and_releases_are_not() {
+        let mut state = State::default();
+        let (shortest, longest) = (Duration::from_millis(250), Duration::from_secs(16));
+        state.set_uses(&release("a"), vec![source("x")]);
+        assert_eq!(state.gap(shortest, longest), shortest);
+        state.start(Instant::now());
+        for expected in [250, 500, 1000, 2000, 4000, 8000, 16_000, 16_000] {
+            assert_eq!(state.gap(shortest, longest).as_millis(), expected);
+            state.note_news(false);
+        }
+        state.demand(&Reference::Name("main".into()));
+        assert_eq!(state.gap(shortest, longest), shortest);
+        state.start(Instant::now());
+        state.note_news(true);
+        assert_eq!(state.gap(shortest, longest), shortest);
     }
 
     #[tokio::test]
