@@ -165,45 +165,69 @@ fn decode_base32(text: &[u8]) -> Result<Vec<u8>, String> {
         .copied()
         .filter(|byte| *byte != b'\n' && *byte != b'\r')
         .collect();
-    let corrupt = |at: usize| Err(format!("illegal base32 data at input byte {at}"));
     let mut decoded = Vec::with_capacity(text.len() / 8 * 5);
-    for (number, chunk) in text.chunks(8).enumerate() {
-        let start = number * 8;
-        let mut bits = 0u64;
-        let mut read = 0;
-        for byte in chunk {
-            let Some(value) = BASE32.iter().position(|letter| letter == byte) else {
-                break;
-            };
-            bits |= u64::try_from(value).unwrap_or(0) << (35 - 5 * read);
-            read += 1;
-        }
-        let padded = chunk.get(read) == Some(&b'=');
-        if read < chunk.len() && !padded {
-            return corrupt(start + read);
-        }
-        if padded {
-            // All that follows must be padding, to the end of the last block.
-            if start + 8 != text.len() && start + chunk.len() != text.len() {
-                return corrupt(start + chunk.len());
-            }
-            let follows = chunk.get(read..).unwrap_or_default();
-            if let Some(wrong) = follows.iter().position(|byte| *byte != b'=') {
-                return corrupt(start + read + wrong);
-            }
-        }
-        if read < 8 && chunk.len() < 8 {
-            return corrupt(text.len());
-        }
-        let length = match read {
-            8 => 5,
-            7 => 4,
-            5 => 3,
-            4 => 2,
-            2 => 1,
-            _ => return corrupt(start + read),
-        };
+    let mut rest = &text[..];
+    while !rest.is_empty() {
+        let at = text.len() - rest.len();
+        let (bits, count, after) = quantum(rest).map_err(|fault| fault.text(at, text.len()))?;
+        let length = count * 5 / 8;
         decoded.extend_from_slice(bits.to_be_bytes().get(3..3 + length).unwrap_or_default());
+        if count < 8 {
+            break;
+        }
+        rest = after;
     }
     Ok(decoded)
+}
+
+/// Where Go says that base32 is at fault.
+enum Fault {
+    /// So many bytes after the start of the quantum.
+    At(usize),
+    /// At the end of the text.
+    End,
+}
+
+impl Fault {
+    fn text(&self, start: usize, end: usize) -> String {
+        let at = match self {
+            Self::At(offset) => start + offset,
+            Self::End => end,
+        };
+        format!("illegal base32 data at input byte {at}")
+    }
+}
+
+/// Up to eight letters as 40 bits, how many they are, and what follows.
+fn quantum(text: &[u8]) -> Result<(u64, usize, &[u8]), Fault> {
+    let mut bits = 0u64;
+    for index in 0..8 {
+        // A text that ends too early is said to be wrong where its last quantum begins.
+        let byte = text.get(index).ok_or(Fault::At(0))?;
+        let after = text.get(index + 1..).unwrap_or_default();
+        if *byte == b'=' && index >= 2 && after.len() < 8 {
+            check_padding(index, after)?;
+            return Ok((bits, index, after));
+        }
+        let value = BASE32.iter().position(|letter| letter == byte);
+        let value = value.ok_or(Fault::At(index))?;
+        bits |= u64::try_from(value).unwrap_or(0) << (35 - 5 * index);
+    }
+    Ok((bits, 8, text.get(8..).unwrap_or_default()))
+}
+
+/// Checks what follows the first padding character of a quantum.
+fn check_padding(index: usize, after: &[u8]) -> Result<(), Fault> {
+    let wanted = 7 - index;
+    if after.len() < wanted {
+        return Err(Fault::End);
+    }
+    let padding = after.iter().take(wanted);
+    if let Some(wrong) = padding.clone().position(|byte| *byte != b'=') {
+        return Err(Fault::At(index + wrong));
+    }
+    match index {
+        3 | 6 => Err(Fault::At(index)),
+        _ => Ok(()),
+    }
 }

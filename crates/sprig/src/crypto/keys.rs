@@ -108,7 +108,7 @@ impl PrivateKey {
             "EC" => ec(&block.bytes, None).ok_or_else(|| malformed("EC")),
             "DSA" if dsa::is_key(&block.bytes) => Ok(Self::Dsa(block.bytes)),
             "DSA" => Err(malformed("DSA")),
-            other => Err(format!("invalid private key type {other}")),
+            _ => Err(format!("invalid private key type {label}")),
         }
     }
 

@@ -2,12 +2,15 @@
 
 use gotmpl::{Call, FunctionError, Functions, List, Map, Type, Value};
 
-use crate::arguments::{alias, any, define};
+use crate::arguments::{alias, any, define, fail};
 use crate::reflection::{DEPTH_LIMIT, too_deep};
 
 pub(super) fn register(functions: &mut Functions) {
     define(functions, "deepCopy", &[Type::Any], |call, a| {
-        copy(call, any(a, 0), DEPTH_LIMIT)
+        match any(a, 0) {
+            Value::Nil => fail("reflect: call of reflect.Value.Type on zero Value"),
+            value => copy(call, value, DEPTH_LIMIT),
+        }
     });
     alias(functions, "mustDeepCopy", "deepCopy");
 }

@@ -78,6 +78,17 @@ impl VersionObject {
     }
 }
 
+/// Methods that only a `*semver.Version` has.
+const ON_POINTERS: [&str; 7] = [
+    "Original",
+    "Compare",
+    "Equal",
+    "LessThan",
+    "LessThanEqual",
+    "GreaterThan",
+    "GreaterThanEqual",
+];
+
 impl Object for VersionObject {
     fn go_type(&self) -> &'static str {
         match self.pointer {
@@ -88,6 +99,9 @@ impl Object for VersionObject {
 
     fn call(&self, name: &str, arguments: &[Value]) -> Option<Result<Value, String>> {
         let version = &self.version;
+        if self.pointer == Pointer::No && ON_POINTERS.contains(&name) {
+            return None;
+        }
         Some(match name {
             "Major" => Ok(Value::Uint64(version.major)),
             "Minor" => Ok(Value::Uint64(version.minor)),
@@ -109,6 +123,10 @@ impl Object for VersionObject {
             "SetMetadata" => self.replaced(arguments, Version::with_metadata),
             _ => return None,
         })
+    }
+
+    fn to_json(&self) -> Option<Value> {
+        Some(Value::String(self.display()))
     }
 
     fn display(&self) -> Str {

@@ -71,7 +71,7 @@ fn parse_reference(text: &[u8]) -> Result<Url, String> {
         let end = memchr::memchr(b'/', after).unwrap_or(after.len());
         let (authority, path) = after.split_at(end);
         rest = path;
-        (url.user, url.host) = parse_authority(authority)?;
+        (url.user, url.host) = parse_authority(&url.scheme, authority)?;
     }
     url.path = unescape(rest, Encoding::Path)?;
     Ok(url)
@@ -88,12 +88,12 @@ fn split_scheme(text: &[u8]) -> Result<(&[u8], &[u8]), String> {
     }
 }
 
-fn parse_authority(authority: &[u8]) -> Result<(Option<UserInfo>, Vec<u8>), String> {
+fn parse_authority(scheme: &[u8], authority: &[u8]) -> Result<(Option<UserInfo>, Vec<u8>), String> {
     let Some(at) = memchr::memrchr(b'@', authority) else {
-        return Ok((None, parse_host(authority)?));
+        return Ok((None, parse_host(scheme, authority)?));
     };
     let (user, host) = authority.split_at(at);
-    let host = parse_host(host.get(1..).unwrap_or_default())?;
+    let host = parse_host(scheme, host.get(1..).unwrap_or_default())?;
     let allowed = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._:~!$&'()*+,;=%@".contains(byte);
     if !user.iter().all(allowed) {
         return Err("net/url: invalid userinfo".to_owned());
@@ -111,13 +111,18 @@ fn parse_authority(authority: &[u8]) -> Result<(Option<UserInfo>, Vec<u8>), Stri
     Ok((Some(user), host))
 }
 
-fn parse_host(host: &[u8]) -> Result<Vec<u8>, String> {
+fn parse_host(scheme: &[u8], host: &[u8]) -> Result<Vec<u8>, String> {
     match memchr::memrchr(b'[', host) {
         Some(0) => return parse_bracketed(host),
         Some(_) => return Err("invalid IP-literal".to_owned()),
         None => {}
     }
-    if let Some(colon) = memchr::memchr(b':', host) {
+    // Only where a host is known to be one are further colons an error.
+    let colon = match scheme {
+        b"http" | b"https" => memchr::memchr(b':', host),
+        _ => memchr::memrchr(b':', host),
+    };
+    if let Some(colon) = colon {
         check_port(host.get(colon..).unwrap_or_default())?;
     }
     unescape(host, Encoding::Host)
