@@ -262,6 +262,13 @@ pub(crate) fn reason_of(status: &ApiStatus) -> Reason {
         422 if status.is_immutable() => Reason::ImmutableField,
         400 | 405 | 413 | 415 | 422 => Reason::InvalidObject,
         429 => Reason::Throttled,
+        // What the API server cannot merge is answered as if it were its own fault.
+        500 if status
+            .message
+            .starts_with("failed to create typed patch object") =>
+        {
+            Reason::InvalidObject
+        }
         code if code >= 500 => Reason::ServerError,
         _ => Reason::InvalidObject,
     }
@@ -337,6 +344,11 @@ mod tests {
             ),
             (429, "too many requests", Reason::Throttled),
             (500, "failed calling webhook", Reason::ServerError),
+            (
+                500,
+                "failed to create typed patch object (a/b; /v1, Kind=ConfigMap): .data.key: expected string",
+                Reason::InvalidObject,
+            ),
             (503, "apiserver not ready", Reason::ServerError),
         ];
         for (code, message, expected) in table {

@@ -97,7 +97,8 @@ impl Session {
         event: HookEvent,
         since: Timestamp,
     ) -> Result<(), ActionError> {
-        let is_resumed = run_state(record, at, since) == HookPhase::Running;
+        let is_resumed = run_state(record, at, since) == HookPhase::Running
+            || (event == HookEvent::Test && self.is_interrupted(record, at));
         let Some(hook) = record.release.hooks.get_mut(at) else {
             return Ok(());
         };
@@ -121,6 +122,15 @@ impl Session {
         };
         self.end_run(record, at, event, phase).await;
         result.map_err(|error| hook_failed(record, at, event, error))
+    }
+
+    /// Whether a test was running when its client was killed, and has time left. It is waited
+    /// for: controllers do not like Jobs that are deleted and made anew in the same moment.
+    fn is_interrupted(&self, record: &Stored, at: usize) -> bool {
+        let run = record.release.hooks.get(at).map(|hook| &hook.last_run);
+        run.filter(|run| run.phase == HookPhase::Running)
+            .and_then(|run| run.started_at)
+            .is_some_and(|started| wait::deadline(started, self.options.timeout) > self.port.now())
     }
 
     async fn place_hook(

@@ -39,7 +39,7 @@ mod yaml;
 
 pub use actions::{
     ActionResult, Deploy, ObjectStatus, ReleaseStatus, Resume, Rollback, Test, Uninstall,
-    Uninstalled, get, history, install, records, resume, rollback, status, test, uninstall,
+    Uninstalled, get, history, install, mend, records, resume, rollback, status, test, uninstall,
     upgrade,
 };
 pub use calls::{FIELD_MANAGER, Propagation};

@@ -34,6 +34,14 @@ pub struct RecoveryPlan {
     pub next: NextAction,
 }
 
+impl RecoveryPlan {
+    /// Whether a crash has left something behind that is mended whatever comes next.
+    #[must_use]
+    pub fn has_mending(&self) -> bool {
+        !self.abandon.is_empty() || !self.supersede.is_empty()
+    }
+}
+
 /// The way on with a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NextAction {

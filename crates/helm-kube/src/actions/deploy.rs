@@ -103,6 +103,22 @@ pub fn resume(resume: Resume) -> Machine<ActionResult> {
     })
 }
 
+/// Carries out the mending of a plan, and nothing else: for a release that is as it should be but
+/// for what a crash has left behind.
+#[must_use]
+pub fn mend(mend: Resume) -> Machine<Result<(), ActionError>> {
+    Machine::new(|port| async move {
+        let Resume {
+            release,
+            mut history,
+            plan,
+            options,
+        } = mend;
+        let mut session = Session::open(port, release, options).await?;
+        session.mend(&mut history, &plan).await
+    })
+}
+
 fn wrong_state(action: &str, release: &ReleaseKey) -> ActionError {
     ActionError::new(
         Reason::InvalidState,

@@ -7,7 +7,7 @@ mod rollback;
 mod test;
 mod uninstall;
 
-pub use deploy::{Deploy, Resume, install, resume, upgrade};
+pub use deploy::{Deploy, Resume, install, mend, resume, upgrade};
 pub use query::{ObjectStatus, ReleaseStatus, get, history, records, status};
 pub use rollback::{Rollback, rollback};
 pub use test::{Test, test};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use helm_engine::{HookEvent, HookPhase};
-use helm_kube::{HookFilter, Reason, Test, WaitFor, test};
+use helm_kube::{Reason, WaitFor};
 
 use crate::support::{Site, config_map, desired, hook};
 
@@ -14,7 +14,7 @@ fn deployment(replicas: u32) -> String {
 }
 
 /// kwok ends Jobs at once, and Pods of Jobs too.
-fn job(name: &str) -> String {
+pub(crate) fn job(name: &str) -> String {
     format!(
         "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}\nspec:\n  backoffLimit: 0\n  template:\n    spec:\n      restartPolicy: Never\n      containers:\n      - name: work\n        image: example.invalid/work:1\n"
     )
@@ -143,22 +143,13 @@ async fn tests_of_a_release_are_run_and_recorded() {
     let mut first = desired("1.0.0", config_map("one", "a"));
     first.hooks = vec![hook("check", "Job", &[HookEvent::Test], job("check"))];
     site.deploy(first).await.unwrap();
-    let run = || async {
-        let action = Test {
-            release: site.release.clone(),
-            history: site.history().await,
-            filter: HookFilter::default(),
-            options: site.options.clone(),
-        };
-        site.cluster.run(test(action)).await.unwrap()
-    };
-    let outcome = run().await;
+    let outcome = site.test().await.unwrap();
     assert_eq!(outcome.report.hooks[0].phase, HookPhase::Succeeded);
     assert_eq!(
         outcome.release.hooks[0].last_run.phase,
         HookPhase::Succeeded
     );
-    assert_eq!(run().await.report.hooks.len(), 1);
+    assert_eq!(site.test().await.unwrap().report.hooks.len(), 1);
     let status = site.helm(&["status", "web"]);
     assert!(
         status.contains("TEST SUITE:     check") && status.contains("Phase:          Succeeded"),

@@ -3,5 +3,6 @@
 #![cfg(test)]
 
 mod actions;
+mod crash;
 mod full;
 mod support;

@@ -1,51 +1,59 @@
 //! A namespace on a control plane, and the short way through an action.
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use helm_engine::record::StoredChart;
 use helm_engine::{Hook, HookEvent, Metadata};
 use helm_kube::{
-    ActionResult, Cluster, ClusterOptions, DIGEST, Deploy, Desired, Driver, History, NextAction,
-    Options, RecoverContext, RecoveryPlan, ReleaseKey, Resume, Rollback, Stored, Uninstall,
-    Uninstalled, history, install, records, recover, resume, rollback, uninstall, upgrade,
+    ActionResult, Cluster, ClusterOptions, DIGEST, Deploy, Desired, Driver, History, HookFilter,
+    NextAction, Options, RecoverContext, RecoveryPlan, ReleaseKey, Resume, Rollback, Stored, Test,
+    Uninstall, Uninstalled, history, install, mend, records, recover, resume, rollback, test,
+    uninstall, upgrade,
 };
 use jiff::Timestamp;
 use serde_json::Value;
 use testkit::{ControlPlane, ScratchDir};
 
-/// A namespace of its own, with a release called `web`.
-pub(crate) struct Site {
-    pub(crate) plane: &'static ControlPlane,
+/// Somebody who acts on the release `web` of a namespace, as the operator does.
+pub(crate) struct Actor {
     pub(crate) cluster: Cluster,
     pub(crate) release: ReleaseKey,
     pub(crate) options: Options,
+}
+
+/// A namespace of its own on a control plane.
+pub(crate) struct Site {
+    pub(crate) plane: &'static ControlPlane,
+    pub(crate) actor: Actor,
     charts: ScratchDir,
 }
 
-impl Site {
-    /// On the control plane without controllers.
-    pub(crate) fn new(prefix: &str) -> Self {
-        Self::on(ControlPlane::shared().unwrap(), prefix)
-    }
+impl Deref for Site {
+    type Target = Actor;
 
-    /// On the control plane with controllers, scheduler and a fake node.
-    pub(crate) fn full(prefix: &str) -> Self {
-        Self::on(ControlPlane::shared_full().unwrap(), prefix)
+    fn deref(&self) -> &Actor {
+        &self.actor
     }
+}
 
-    fn on(plane: &'static ControlPlane, prefix: &str) -> Self {
-        let namespace = plane.namespace(prefix).unwrap();
+impl DerefMut for Site {
+    fn deref_mut(&mut self) -> &mut Actor {
+        &mut self.actor
+    }
+}
+
+impl Actor {
+    pub(crate) fn new(client: kube::Client, namespace: &str) -> Self {
         Self {
-            plane,
-            cluster: Cluster::new(plane.client().unwrap(), ClusterOptions::default()),
+            cluster: Cluster::new(client, ClusterOptions::default()),
             release: ReleaseKey::new("web", namespace),
             options: Options {
-                timeout: Duration::from_secs(30),
+                timeout: Duration::from_secs(120),
                 ..Options::default()
             },
-            charts: ScratchDir::new("charts").unwrap(),
         }
     }
 
@@ -143,6 +151,65 @@ impl Site {
             options: self.options.clone(),
         };
         self.cluster.run(uninstall(action)).await
+    }
+
+    /// Goes on with what was interrupted.
+    pub(crate) async fn resume(&self) -> ActionResult {
+        let history = self.history().await;
+        let plan = self.plan(&history, None);
+        let action = Resume {
+            release: self.release.clone(),
+            history,
+            plan,
+            options: self.options.clone(),
+        };
+        self.cluster.run(resume(action)).await
+    }
+
+    pub(crate) async fn test(&self) -> ActionResult {
+        let action = Test {
+            release: self.release.clone(),
+            history: self.history().await,
+            filter: HookFilter::default(),
+            options: self.options.clone(),
+        };
+        self.cluster.run(test(action)).await
+    }
+
+    /// Mends what a crash has left behind.
+    pub(crate) async fn mend(&self) {
+        let history = self.history().await;
+        let plan = self.plan(&history, None);
+        if plan.has_mending() {
+            let action = Resume {
+                release: self.release.clone(),
+                history,
+                plan,
+                options: self.options.clone(),
+            };
+            self.cluster.run(mend(action)).await.unwrap();
+        }
+    }
+}
+
+impl Site {
+    /// On the control plane without controllers.
+    pub(crate) fn new(prefix: &str) -> Self {
+        Self::on(ControlPlane::shared().unwrap(), prefix)
+    }
+
+    /// On the control plane with controllers, scheduler and a fake node.
+    pub(crate) fn full(prefix: &str) -> Self {
+        Self::on(ControlPlane::shared_full().unwrap(), prefix)
+    }
+
+    fn on(plane: &'static ControlPlane, prefix: &str) -> Self {
+        let namespace = plane.namespace(prefix).unwrap();
+        Self {
+            plane,
+            actor: Actor::new(plane.client().unwrap(), &namespace),
+            charts: ScratchDir::new("charts").unwrap(),
+        }
     }
 
     /// Runs the stock helm in the namespace.
