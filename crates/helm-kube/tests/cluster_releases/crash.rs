@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use helm_engine::{HookEvent, HookPhase, Status};
-use helm_kube::{DIGEST, Desired, NextAction};
+use helm_kube::{ClusterOptions, DIGEST, Desired, NextAction};
 use serde_json::Value;
 use testkit::{ControlPlane, Fault, FaultProxy, Process, ScratchDir, Victim};
 
@@ -212,13 +212,8 @@ fn wait_for(process: &Process) -> bool {
 async fn client_process() {
     let scenario = Scenario::parse(&std::env::var("CRASH_SCENARIO").unwrap());
     let namespace = std::env::var("CRASH_NAMESPACE").unwrap();
-    let config = PathBuf::from(std::env::var("KUBECONFIG").unwrap());
-    let config = kube::config::Kubeconfig::read_from(config).unwrap();
-    let mut config = kube::Config::from_custom_kubeconfig(config, &Default::default())
-        .await
-        .unwrap();
-    config.default_retry = false;
-    let actor = Actor::new(kube::Client::try_from(config).unwrap(), &namespace);
+    let kubeconfig = PathBuf::from(std::env::var("KUBECONFIG").unwrap());
+    let actor = Actor::new(&kubeconfig, &namespace, ClusterOptions::default());
     scenario.perform(&actor).await;
 }
 
@@ -365,4 +360,64 @@ fn an_uninstall_survives_a_crash_at_every_request() {
 #[test]
 fn a_test_survives_a_crash_at_every_request() {
     enumerate(Scenario::Test);
+}
+
+/// Runs the client until it is killed at the given request of its own, and tells whether it was.
+fn kill_at(site: &Site, scenario: Scenario, request: usize) -> bool {
+    let proxy = FaultProxy::start(site.plane).unwrap();
+    let victim = Victim::default();
+    proxy
+        .traffic()
+        .fault_at(request, Fault::KillAfter(victim.clone()));
+    let log = ScratchDir::new("client").unwrap();
+    let process = client(&proxy, site, scenario, &log);
+    victim.set(process.controls());
+    !wait_for(&process)
+}
+
+#[test]
+fn a_crash_while_mending_a_crash_is_mended_too() {
+    let scenario = Scenario::Upgrade;
+    let trial = |first: usize| {
+        // The second client is killed at each of its requests in turn, on what the first has left.
+        let mut second = 1;
+        loop {
+            let site = Site::full("again");
+            block_on(scenario.prepare(&site.actor));
+            assert!(kill_at(&site, scenario, first));
+            let was_killed = kill_at(&site, scenario, second);
+            block_on(scenario.perform(&site.actor));
+            let states = block_on(site.states());
+            let place = format!("killed at {first} and then at {second}");
+            assert_eq!(states, scenario.expected_states(), "{place}");
+            if !was_killed {
+                return second - 1;
+            }
+            second += 1;
+        }
+    };
+    // After the record is there; among the objects; before the last writes.
+    std::thread::scope(|scope| {
+        let trials: Vec<_> = [11, 16, 22]
+            .into_iter()
+            .map(|first| scope.spawn(move || trial(first)))
+            .collect();
+        for trial in trials {
+            assert!(trial.join().unwrap() > 5);
+        }
+    });
+}
+
+#[test]
+fn twenty_crashes_in_a_row_make_no_revisions() {
+    let scenario = Scenario::Upgrade;
+    let site = Site::full("twenty");
+    block_on(scenario.prepare(&site.actor));
+    for crash in 0..20 {
+        // Each client gets a little further than discovery, the history and the record.
+        kill_at(&site, scenario, 7 + crash % 9);
+        assert!(block_on(site.history()).revisions().len() <= 2);
+    }
+    block_on(scenario.perform(&site.actor));
+    assert_eq!(block_on(site.states()), scenario.expected_states());
 }

@@ -4,5 +4,6 @@
 
 mod actions;
 mod crash;
+mod faults;
 mod full;
 mod support;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use futures::FutureExt;
 use helm_engine::record::StoredChart;
 use helm_engine::{Hook, HookEvent, Metadata};
 use helm_kube::{
@@ -14,6 +15,7 @@ use helm_kube::{
     uninstall, upgrade,
 };
 use jiff::Timestamp;
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
 use testkit::{ControlPlane, ScratchDir};
 
@@ -22,6 +24,14 @@ pub(crate) struct Actor {
     pub(crate) cluster: Cluster,
     pub(crate) release: ReleaseKey,
     pub(crate) options: Options,
+}
+
+fn config(kubeconfig: &Path) -> kube::Config {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options);
+    // Files only: it is ready at once.
+    config.now_or_never().unwrap().unwrap()
 }
 
 /// A namespace of its own on a control plane.
@@ -46,9 +56,10 @@ impl DerefMut for Site {
 }
 
 impl Actor {
-    pub(crate) fn new(client: kube::Client, namespace: &str) -> Self {
+    /// The configuration of kubectl, without the retries of the client library.
+    pub(crate) fn new(kubeconfig: &Path, namespace: &str, options: ClusterOptions) -> Self {
         Self {
-            cluster: Cluster::new(client, ClusterOptions::default()),
+            cluster: Cluster::connect(config(kubeconfig), options).unwrap(),
             release: ReleaseKey::new("web", namespace),
             options: Options {
                 timeout: Duration::from_secs(120),
@@ -94,6 +105,11 @@ impl Actor {
     /// What the operator does: read, decide, act.
     pub(crate) async fn deploy(&self, desired: Desired) -> ActionResult {
         let history = self.history().await;
+        self.deploy_on(history, desired).await
+    }
+
+    /// Decides by a history that may be out of date, and acts.
+    pub(crate) async fn deploy_on(&self, history: History, desired: Desired) -> ActionResult {
         let digest = desired.annotations.get(DIGEST).cloned();
         let plan = self.plan(&history, digest.as_deref());
         let release = self.release.clone();
@@ -207,7 +223,7 @@ impl Site {
         let namespace = plane.namespace(prefix).unwrap();
         Self {
             plane,
-            actor: Actor::new(plane.client().unwrap(), &namespace),
+            actor: Actor::new(&plane.kubeconfig(), &namespace, ClusterOptions::default()),
             charts: ScratchDir::new("charts").unwrap(),
         }
     }
