@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::mem::ManuallyDrop;
 use std::path::Path;
 
 use anyhow::{Context, bail};
@@ -168,8 +169,12 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
         environment: arguments.release.environment(),
         ..RenderOptions::default()
     };
+    // The process ends with this command: freeing what it holds, piece by piece, would take longer
+    // than many a render.
+    let chart = ManuallyDrop::new(chart);
     match render(&chart, &values, &options) {
         Ok(rendered) => {
+            let rendered = ManuallyDrop::new(rendered);
             warn("INFO", &rendered.warnings);
             arguments.output.print(&rendered, &options.release_name)
         }
@@ -252,14 +257,16 @@ impl OutputFlags {
         if let Some(directory) = &self.output_dir {
             return self.write_files(directory, rendered, release_name);
         }
-        let mut text = format!("{}\n", rendered.manifest.trim());
+        let manifest = rendered.manifest.trim();
+        let mut hooks = "\n".to_owned();
         for hook in self.hooks(rendered) {
-            push(&mut text, &hook.path, &hook.manifest);
+            push(&mut hooks, &hook.path, &hook.manifest);
         }
-        if !self.show_only.is_empty() {
-            text = self.select(&text)?;
+        if self.show_only.is_empty() {
+            print(manifest)?;
+            return print(&hooks);
         }
-        print(&text)
+        print(&self.select(&format!("{manifest}{hooks}"))?)
     }
 
     /// A failed render: its error, and with `--debug` what was rendered of it.

@@ -1,7 +1,7 @@
 //! What functions take from outside: chance, time, zone and network, each of which a test replaces.
 
 use std::net::ToSocketAddrs;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -47,7 +47,7 @@ pub struct Environment {
     pub clock: Arc<dyn Clock>,
     /// Go's `time.Local`: the zone of `date`, `htmlDate`, `toDate` and `now`; by default the
     /// system's.
-    pub time_zone: TimeZone,
+    pub time_zone: LocalZone,
     /// The network for `getHostByName`. `None`, the default, is Helm without `--enable-dns`: the
     /// function returns an empty string.
     pub network: Option<Arc<dyn Network>>,
@@ -60,10 +60,29 @@ impl Default for Environment {
         Self {
             random: Arc::new(SystemSource),
             clock: Arc::new(SystemSource),
-            time_zone: TimeZone::system(),
+            time_zone: LocalZone::default(),
             network: None,
             keys: Arc::new(crate::crypto::SystemKeys),
         }
+    }
+}
+
+/// Go's `time.Local`. The system's zone is looked up when it is first needed, since that reads many
+/// directories.
+#[derive(Clone, Debug, Default)]
+pub struct LocalZone(Arc<OnceLock<TimeZone>>);
+
+impl LocalZone {
+    /// The zone.
+    #[must_use]
+    pub fn get(&self) -> &TimeZone {
+        self.0.get_or_init(TimeZone::system)
+    }
+}
+
+impl From<TimeZone> for LocalZone {
+    fn from(zone: TimeZone) -> Self {
+        Self(Arc::new(OnceLock::from(zone)))
     }
 }
 

@@ -23,7 +23,7 @@ mod toml;
 mod unicode;
 mod url;
 
-pub use environment::{Clock, Environment, KeyGenerator, Network, Random, SystemSource};
+pub use environment::{Clock, Environment, KeyGenerator, LocalZone, Network, Random, SystemSource};
 
 use gotmpl::Functions;
 

@@ -184,8 +184,11 @@ impl Walk<'_> {
     }
 }
 
+/// A byte order mark in UTF-8.
+pub(super) const BOM: &[u8] = b"\xef\xbb\xbf";
+
 pub(super) fn without_bom(data: &[u8]) -> Str {
-    data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data).into()
+    data.strip_prefix(BOM).unwrap_or(data).into()
 }
 
 fn modified(about: &fs::Metadata) -> Option<Timestamp> {

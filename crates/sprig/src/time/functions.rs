@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use gotmpl::{FunctionError, Functions, Type, Value};
-use jiff::tz::TimeZone;
 
 use super::{
     Time, Zone, as_time, format_duration, parse::parse, parse_duration, round, time_value,
 };
 use crate::arguments::{Returned, alias, any, define, fail, string, text};
-use crate::{Clock, Environment};
+use crate::{Clock, Environment, LocalZone};
 
 const TIME: Type = Type::Named("time.Time");
 
@@ -30,7 +29,7 @@ pub(crate) fn register(functions: &mut Functions, environment: &Environment) {
         "toDate",
         &[Type::String, Type::String],
         move |_, a| {
-            let parsed = parse(string(a, 0)?, string(a, 1)?, &local);
+            let parsed = parse(string(a, 0)?, string(a, 1)?, local.get());
             Ok(time_value(parsed.unwrap_or_else(|_| Time::zero())))
         },
     );
@@ -39,7 +38,13 @@ pub(crate) fn register(functions: &mut Functions, environment: &Environment) {
         functions,
         "mustToDate",
         &[Type::String, Type::String],
-        move |_, a| Ok(time_value(parse(string(a, 0)?, string(a, 1)?, &local)?)),
+        move |_, a| {
+            Ok(time_value(parse(
+                string(a, 0)?,
+                string(a, 1)?,
+                local.get(),
+            )?))
+        },
     );
     define(functions, "unixEpoch", &[TIME], |_, a| {
         Ok(Value::string(time(a, 0)?.seconds.to_string()))
@@ -50,7 +55,7 @@ pub(crate) fn register(functions: &mut Functions, environment: &Environment) {
 struct Context {
     clock: Arc<dyn Clock>,
     start: jiff::Timestamp,
-    local: TimeZone,
+    local: LocalZone,
 }
 
 impl Context {
@@ -61,7 +66,7 @@ impl Context {
             seconds: now.as_second(),
             // Before 1970 the fraction is negative.
             nanos: u32::try_from(now.as_nanosecond().rem_euclid(1_000_000_000)).unwrap_or(0),
-            zone: Zone::Named(self.local.clone()),
+            zone: Zone::Named(self.local.get().clone()),
             monotonic: i64::try_from(running).ok(),
         }
     }

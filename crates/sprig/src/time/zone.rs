@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::Time;
+use crate::LocalZone;
 
 /// Go's `*time.Location`.
 #[derive(Clone, Debug)]
@@ -18,10 +19,10 @@ pub(crate) enum Zone {
 
 impl Zone {
     /// Go's `time.LoadLocation`: names are those of the database, in its upper and lower case.
-    pub(crate) fn load(name: &str, local: &TimeZone) -> Option<Self> {
+    pub(crate) fn load(name: &str, local: &LocalZone) -> Option<Self> {
         match name {
             "" | "UTC" => Some(Self::Utc),
-            "Local" => Some(Self::Named(local.clone())),
+            "Local" => Some(Self::Named(local.get().clone())),
             _ => {
                 let zone = TimeZone::get(name).ok()?;
                 (zone.iana_name() == Some(name)).then_some(Self::Named(zone))

@@ -34,7 +34,7 @@ pub(crate) fn register(functions: &mut Functions, environment: &Environment) {
     define(functions, "fromToml", &[Type::String], move |call, a| {
         let text = string(a, 0)?;
         call.charge(text.len().saturating_mul(8))?;
-        let local_offset = i64::from(zone.to_offset(clock.now()).seconds());
+        let local_offset = i64::from(zone.get().to_offset(clock.now()).seconds());
         Ok(Value::Map(read::read(text, local_offset).unwrap_or_else(
             |error| Map::from_entries([("Error", Value::string(error))]),
         )))
