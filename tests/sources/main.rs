@@ -1,5 +1,11 @@
 //! Helm repositories and OCI registries against real servers on loopback.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::format_push_string,
+    reason = "a test stops at the first thing that fails"
+)]
+
 mod hostile;
 mod oci;
 mod repository;
