@@ -17,7 +17,7 @@ const DEFINITIONS: &str = "{{define \"hello\"}}Hello {{.}}{{end}}\
 
 fn functions() -> Functions {
     sprig::functions(&Environment {
-        time_zone: jiff::tz::TimeZone::get("Europe/Berlin").unwrap(),
+        time_zone: jiff::tz::TimeZone::get("Europe/Berlin").unwrap().into(),
         ..Environment::default()
     })
 }
