@@ -43,8 +43,9 @@ pub use head::Head;
 pub use node::Node;
 pub use tree::Tree;
 
-/// How deep a document or a value may be nested. Go allows 10,000 levels; nobody writes a hundred.
-pub const MAX_DEPTH: usize = 1_000;
+/// How deep a document or a value may be nested: what fits the stack of any thread, several times.
+/// Go allows 10,000 levels; nobody writes a hundred.
+pub const MAX_DEPTH: usize = 300;
 
 const MAP_TYPE: &str = "map[string]interface {}";
 const LIST_TYPE: &str = "[]interface {}";

@@ -70,7 +70,7 @@ fn resolve_number(text: &[u8], timestamps: bool) -> Resolved {
             return Resolved::Float(f64::INFINITY);
         }
         b"-.inf" | b"-.Inf" | b"-.INF" => return Resolved::Float(f64::NEG_INFINITY),
-        [b'.', ..] => return parse_float(text).map_or(Resolved::String, Resolved::Float),
+        [b'.', ..] => return resolve_fraction(text),
         _ => {}
     }
     if timestamps && is_timestamp(text) {
@@ -81,6 +81,24 @@ fn resolve_number(text: &[u8], timestamps: bool) -> Resolved {
         return resolve_digits(&plain);
     }
     resolve_digits(text)
+}
+
+/// As [`resolve`], for a text that begins with a point. Go's rule for underscores is stricter here:
+/// they must stand between digits.
+fn resolve_fraction(text: &[u8]) -> Resolved {
+    let digit = |at: Option<usize>| {
+        at.and_then(|at| text.get(at))
+            .is_some_and(u8::is_ascii_digit)
+    };
+    let separated = text
+        .iter()
+        .enumerate()
+        .all(|(at, &byte)| byte != b'_' || (digit(at.checked_sub(1)) && digit(at.checked_add(1))));
+    let plain: Vec<u8> = text.iter().copied().filter(|&byte| byte != b'_').collect();
+    match parse_float(&plain) {
+        Some(value) if separated => Resolved::Float(value),
+        _ => Resolved::String,
+    }
 }
 
 /// As [`resolve`], for a text without underscores that may be an integer or a float.
