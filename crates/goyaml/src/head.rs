@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use gotmpl::Str;
 
+use crate::yaml::decode_head;
 use crate::{Error, Node, read_node};
 
 /// What Helm looks at in each rendered document.
@@ -26,7 +27,12 @@ const METADATA_TYPE: &str = r#"struct { Name string "json:\"name\""; Annotations
 /// Reads a head; see [`crate::read_head`].
 pub(crate) fn read_head(text: &[u8]) -> Result<Head, Error> {
     let mut reader = HeadReader::default();
-    match read_node(text)? {
+    let (mut node, non_finite) = decode_head(text)?;
+    if non_finite {
+        // It depends on where the number stands.
+        node = read_node(text)?;
+    }
+    match node {
         Node::Null => {}
         Node::Map(entries) => reader.fields(&entries),
         other => {
@@ -141,6 +147,13 @@ impl HeadReader {
             self.non_finite = value.check_finite().err();
         }
     }
+}
+
+/// Whether a top-level name is one of the head's.
+pub(crate) fn is_field(name: &[u8]) -> bool {
+    // A name in other letters folds to fewer bytes.
+    matches!(name.len(), 4..=12)
+        && matches!(fold(name).as_slice(), b"apiversion" | b"kind" | b"metadata")
 }
 
 /// A name in the form in which Go compares it: JSON names match in any case.

@@ -160,29 +160,54 @@ impl Writer for JsonWriter {
     }
 }
 
-/// Bytes that stand for themselves in a JSON string, HTML or not.
-fn is_safe(byte: u8, raw: bool) -> bool {
-    match byte {
-        b'"' | b'\\' | 0..0x20 => false,
-        b'<' | b'>' | b'&' => raw,
-        _ => true,
+/// Bytes that stand for themselves in a JSON string: 1 in any, 2 in those that are not for HTML.
+static SAFE: [u8; 128] = safe();
+
+const fn safe() -> [u8; 128] {
+    let mut table = [0; 128];
+    let mut byte = 0x20;
+    while byte < 128 {
+        table[byte] = match byte as u8 {
+            b'"' | b'\\' => 0,
+            b'<' | b'>' | b'&' => 2,
+            _ => 1,
+        };
+        byte += 1;
     }
+    table
+}
+
+/// How many bytes at the start of a text are ASCII and stand for themselves.
+fn safe_run(text: &[u8], raw: bool) -> usize {
+    let most = if raw { 2 } else { 1 };
+    text.iter()
+        .position(|&byte| {
+            let class = SAFE.get(usize::from(byte)).copied().unwrap_or(0);
+            class == 0 || class > most
+        })
+        .unwrap_or(text.len())
 }
 
 fn push_string(out: &mut Vec<u8>, text: &[u8], raw: bool) {
     out.reserve(text.len() + 2);
     out.push(b'"');
-    if text.is_ascii() {
-        push_safe(out, text, raw);
-    } else {
-        for chunk in text.utf8_chunks() {
-            push_separated(out, chunk.valid(), raw);
-            for _ in chunk.invalid() {
-                out.extend_from_slice(b"\\ufffd");
-            }
-        }
+    let run = safe_run(text, raw);
+    let (before, rest) = text.split_at(run);
+    out.extend_from_slice(before);
+    if !rest.is_empty() {
+        push_odd(out, rest, raw);
     }
     out.push(b'"');
+}
+
+/// Appends a text that needs escapes, or is not ASCII.
+fn push_odd(out: &mut Vec<u8>, text: &[u8], raw: bool) {
+    for chunk in text.utf8_chunks() {
+        push_separated(out, chunk.valid(), raw);
+        for _ in chunk.invalid() {
+            out.extend_from_slice(b"\\ufffd");
+        }
+    }
 }
 
 /// Appends a text, with the line and paragraph separators escaped that JavaScript minds.
@@ -202,16 +227,18 @@ fn push_separated(out: &mut Vec<u8>, text: &str, raw: bool) {
 
 fn push_safe(out: &mut Vec<u8>, text: &[u8], raw: bool) {
     let mut rest = text;
-    while let Some(at) = rest.iter().position(|&byte| !is_safe(byte, raw)) {
-        let (before, after) = rest.split_at(at);
+    loop {
+        let (before, after) = rest.split_at(safe_run(rest, raw));
         out.extend_from_slice(before);
         let Some((&byte, after)) = after.split_first() else {
             return;
         };
-        push_escape(out, byte);
+        match byte {
+            0x80.. => out.push(byte),
+            _ => push_escape(out, byte),
+        }
         rest = after;
     }
-    out.extend_from_slice(rest);
 }
 
 fn push_escape(out: &mut Vec<u8>, byte: u8) {

@@ -123,6 +123,13 @@ impl<'a> Cursor<'a> {
 
     /// Goes to the end of the line.
     pub(crate) fn skip_to_break(&mut self) {
+        let rest = self.rest();
+        let end = memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+        let line = rest.get(..end).unwrap_or_default();
+        if line.is_ascii() {
+            self.advance(end);
+            return;
+        }
         loop {
             self.advance(chars::line_run(self.rest()));
             if self.at_breakz() {

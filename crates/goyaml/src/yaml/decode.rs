@@ -16,10 +16,22 @@ use crate::{Error, MAX_DEPTH, Node, Tree};
 /// Strings from this length on are shared by all uses of an alias.
 const SHARED_LENGTH: usize = 64;
 
+/// How many duplicate keys are told of.
+const MAX_DUPLICATES: usize = 1_000;
+
 /// What a document can be built into.
 pub(crate) trait Build: Sized {
     /// A key of a mapping.
     type Key;
+
+    /// Whether the text of strings matters.
+    const TEXT: bool = true;
+
+    /// Whether the value of a key matters; `depth` is 1 in the outermost mapping.
+    fn wants(key: &Node, depth: usize) -> bool {
+        let _ = (key, depth);
+        true
+    }
 
     /// The key that a scalar is, or the scalar back if it cannot be one.
     fn key(scalar: Node) -> Result<Self::Key, Node>;
@@ -35,6 +47,8 @@ pub(crate) trait Build: Sized {
     fn non_finite(&self) -> Option<f64>;
 }
 
+const CONVERTING: &str = "error converting YAML to JSON";
+
 /// Reads the first document of a text; `None` if there is none.
 ///
 /// With `strict`, duplicate keys are errors; with `finite`, so are `.nan` and `.inf`. The error is
@@ -44,7 +58,6 @@ pub(crate) fn decode<B: Build>(
     strict: bool,
     finite: bool,
 ) -> Result<Option<B>, Error> {
-    const CONVERTING: &str = "error converting YAML to JSON";
     let source = Source::new(text);
     let Some(document) =
         Document::compose(&source).map_err(|fault| Error::from(fault).prefixed(CONVERTING))?
@@ -52,16 +65,7 @@ pub(crate) fn decode<B: Build>(
         return Ok(None);
     };
     let mut decoder = Decoder::new(&document, strict);
-    let value = match (decoder.document::<B>(), decoder.too_deep) {
-        (Ok(value), _) => value,
-        (Err(_), Some(opening)) => {
-            return Err(Error::new(format!(
-                "error unmarshaling JSON: while decoding JSON: invalid character '{opening}' \
-                 exceeded max depth"
-            )));
-        }
-        (Err(error), None) => return Err(error.prefixed(CONVERTING)),
-    };
+    let value: B = decoder.whole()?;
     if finite
         && decoder.has_non_finite
         && let Some(number) = value.non_finite()
@@ -69,6 +73,21 @@ pub(crate) fn decode<B: Build>(
         return Err(unsupported_number(number).prefixed(CONVERTING));
     }
     Ok(Some(value))
+}
+
+/// Reads what a manifest's head is in, as [`decode`] would with neither; other values are `null`.
+///
+/// It also tells whether there is a `.nan` or a `.inf` anywhere.
+pub(crate) fn decode_head(text: &[u8]) -> Result<(Node, bool), Error> {
+    let source = Source::new(text);
+    let document = match Document::compose(&source) {
+        Ok(Some(document)) => document,
+        Ok(None) => return Ok((Node::Null, false)),
+        Err(fault) => return Err(Error::from(fault).prefixed(CONVERTING)),
+    };
+    let mut decoder = Decoder::new(&document, false);
+    let HeadNode(node) = decoder.whole()?;
+    Ok((node, decoder.has_non_finite))
 }
 
 /// As go-yaml reads a text that is JSON, without the errors' prefixes.
@@ -145,6 +164,18 @@ impl<'d> Decoder<'d> {
         }
     }
 
+    /// The document, with the whole text of errors.
+    fn whole<B: Build>(&mut self) -> Result<B, Error> {
+        match (self.document(), self.too_deep) {
+            (Ok(value), _) => Ok(value),
+            (Err(_), Some(opening)) => Err(Error::new(format!(
+                "error unmarshaling JSON: while decoding JSON: invalid character '{opening}' \
+                 exceeded max depth"
+            ))),
+            (Err(error), None) => Err(error.prefixed(CONVERTING)),
+        }
+    }
+
     fn document<B: Build>(&mut self) -> Result<B, Error> {
         self.count()?;
         let value = self.value(0)?;
@@ -203,7 +234,7 @@ impl<'d> Decoder<'d> {
     fn uncounted<B: Build>(&mut self, index: u32) -> Result<B, Error> {
         let node = self.node(index)?;
         match &node.kind {
-            NodeKind::Scalar(scalar) => Ok(B::scalar(self.scalar(index, scalar)?)),
+            NodeKind::Scalar(scalar) => Ok(B::scalar(self.scalar::<B>(index, scalar)?)),
             NodeKind::Alias(name, target) => {
                 self.enter_alias(index, name)?;
                 let value = self.value(*target)?;
@@ -291,15 +322,23 @@ impl<'d> Decoder<'d> {
         value_index: u32,
         entries: &mut Entries<B>,
     ) -> Result<(), Error> {
-        let key = self.key(key)?;
-        let value = self.value(value_index)?;
+        let key = self.key::<B>(key)?;
+        let value = match B::wants(&key, self.depth) {
+            true => self.value(value_index)?,
+            false => {
+                self.value::<Skipped>(value_index)?;
+                B::scalar(Node::Null)
+            }
+        };
         if let Some(seen) = &mut entries.seen
             && !seen.insert(KeyId::of(&key))
         {
             let line = self.node(value_index)?.line + 1;
             let key = GoValue::Scalar(key).to_syntax();
-            self.duplicates
-                .push(format!("line {line}: key {key} already set in map"));
+            if self.duplicates.len() < MAX_DUPLICATES {
+                self.duplicates
+                    .push(format!("line {line}: key {key} already set in map"));
+            }
             return Ok(());
         }
         match B::key(key) {
@@ -310,13 +349,13 @@ impl<'d> Decoder<'d> {
     }
 
     /// The scalar that a key is.
-    fn key(&mut self, index: u32) -> Result<Node, Error> {
+    fn key<B: Build>(&mut self, index: u32) -> Result<Node, Error> {
         self.count()?;
         match &self.node(index)?.kind {
-            NodeKind::Scalar(scalar) => self.scalar(index, scalar),
+            NodeKind::Scalar(scalar) => self.scalar::<B>(index, scalar),
             NodeKind::Alias(name, target) => {
                 self.enter_alias(index, name)?;
-                let key = self.key(*target)?;
+                let key = self.key::<B>(*target)?;
                 self.open_aliases.pop();
                 Ok(key)
             }
@@ -383,7 +422,7 @@ impl<'d> Decoder<'d> {
         Ok(())
     }
 
-    fn scalar(&mut self, index: u32, scalar: &'d Scalar<'d>) -> Result<Node, Error> {
+    fn scalar<B: Build>(&mut self, index: u32, scalar: &'d Scalar<'d>) -> Result<Node, Error> {
         let value = &*scalar.value;
         let resolved = match scalar.tag.as_deref() {
             Some(tag) => match tag.strip_prefix(YAML_TAGS) {
@@ -404,7 +443,10 @@ impl<'d> Decoder<'d> {
                 Node::Float(value)
             }
             // Timestamps stay as they were written.
-            Resolved::Timestamp | Resolved::String => Node::String(self.text(index, value)),
+            Resolved::Timestamp | Resolved::String if B::TEXT => {
+                Node::String(self.text(index, value))
+            }
+            Resolved::Timestamp | Resolved::String => Node::Bool(true),
         })
     }
 
@@ -551,6 +593,73 @@ impl Build for Node {
             Self::Map(entries) => entries.values().find_map(Self::non_finite),
             _ => None,
         }
+    }
+}
+
+/// A value that nobody wants: it is decoded only to see that it can be.
+struct Skipped;
+
+impl Build for Skipped {
+    const TEXT: bool = false;
+
+    type Key = ();
+
+    fn key(scalar: Node) -> Result<(), Node> {
+        match scalar {
+            Node::Null | Node::Uint(_) => Err(scalar),
+            _ => Ok(()),
+        }
+    }
+
+    fn scalar(_scalar: Node) -> Self {
+        Self
+    }
+
+    fn list(_items: Vec<Self>) -> Self {
+        Self
+    }
+
+    fn map(_entries: Vec<((), Self)>) -> Self {
+        Self
+    }
+
+    fn non_finite(&self) -> Option<f64> {
+        None
+    }
+}
+
+/// A document of which only the head is kept.
+struct HeadNode(Node);
+
+impl Build for HeadNode {
+    type Key = Str;
+
+    fn wants(key: &Node, depth: usize) -> bool {
+        match key {
+            Node::String(name) if depth == 1 => crate::head::is_field(name),
+            _ => depth > 1,
+        }
+    }
+
+    fn key(scalar: Node) -> Result<Str, Node> {
+        key_string(scalar)
+    }
+
+    fn scalar(scalar: Node) -> Self {
+        Self(scalar)
+    }
+
+    fn list(items: Vec<Self>) -> Self {
+        Self(Node::List(items.into_iter().map(|item| item.0).collect()))
+    }
+
+    fn map(entries: Vec<(Str, Self)>) -> Self {
+        let entries = entries.into_iter().map(|(key, value)| (key, value.0));
+        Self(Node::Map(entries.collect()))
+    }
+
+    fn non_finite(&self) -> Option<f64> {
+        self.0.non_finite()
     }
 }
 

@@ -17,4 +17,4 @@ mod tag;
 mod timestamp;
 mod token;
 
-pub(crate) use decode::{Build, decode, decode_bare, unsupported_number};
+pub(crate) use decode::{Build, decode, decode_bare, decode_head, unsupported_number};

@@ -1,6 +1,7 @@
 //! The parser: from tokens to events.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use super::scanner::Scanner;
 use super::source::Source;
@@ -80,8 +81,8 @@ pub(crate) struct Parser<'a> {
     scanner: Scanner<'a>,
     state: State,
     states: Vec<State>,
-    /// Handles and prefixes of this document.
-    tags: Vec<(Vec<u8>, Vec<u8>)>,
+    /// The prefixes of this document's handles.
+    tags: HashMap<Vec<u8>, Vec<u8>>,
 }
 
 /// Where a node may stand.
@@ -108,7 +109,7 @@ impl<'a> Parser<'a> {
             scanner: Scanner::new(source),
             state: State::ImplicitDocumentStart,
             states: Vec::new(),
-            tags: Vec::new(),
+            tags: HashMap::new(),
         }
     }
 
@@ -257,7 +258,7 @@ impl<'a> Parser<'a> {
         }
         for (handle, prefix) in [(&b"!"[..], &b"!"[..]), (b"!!", YAML_TAGS)] {
             if self.tag_prefix(handle).is_none() {
-                self.tags.push((handle.to_vec(), prefix.to_vec()));
+                self.tags.insert(handle.to_vec(), prefix.to_vec());
             }
         }
         Ok(())
@@ -269,16 +270,13 @@ impl<'a> Parser<'a> {
             if self.tag_prefix(&tag.0).is_some() {
                 return Err(Fault::Parser(token.line, "found duplicate %TAG directive"));
             }
-            self.tags.push(*tag);
+            self.tags.insert(tag.0, tag.1);
         }
         Ok(())
     }
 
     fn tag_prefix(&self, handle: &[u8]) -> Option<&[u8]> {
-        self.tags
-            .iter()
-            .find(|(known, _)| known == handle)
-            .map(|(_, prefix)| prefix.as_slice())
+        self.tags.get(handle).map(Vec::as_slice)
     }
 
     fn node(&mut self, place: Place) -> Result<Event<'a>, Fault> {
