@@ -2,9 +2,13 @@
 
 #![cfg(test)]
 
+use std::fs;
 use std::sync::OnceLock;
+use std::time::Duration;
 
-use testkit::{ControlPlane, repository, run};
+use testkit::{ControlPlane, DaemonOptions, Rig, repository, run};
+
+const LIMIT: Duration = Duration::from_secs(60);
 
 const ACCOUNT: &str = "system:serviceaccount:helm-operator:helm-operator";
 
@@ -98,6 +102,38 @@ fn service_account_may_not_do_more() {
     ] {
         assert!(!may(plane, question), "must not be allowed to {question}");
     }
+}
+
+#[test]
+fn daemon_deploys_with_the_rights_of_the_install_manifest() {
+    let plane = installed();
+    let token = plane
+        .service_account_token("helm-operator", "helm-operator")
+        .unwrap();
+    let kubeconfig = plane.kubeconfig_for(plane.url(), &token).unwrap();
+    let namespace = plane.namespace("rights").unwrap();
+    let flags = [
+        "--leader-election=true",
+        "--leader-election-namespace=helm-operator",
+        &format!("--allow-namespace={namespace}"),
+    ];
+    let binary = env!("CARGO_BIN_EXE_helm-operator");
+    let rig = Rig::start_with(plane, DaemonOptions::local(binary, kubeconfig, &flags)).unwrap();
+    let charts = rig.git.repository("charts").unwrap();
+    charts
+        .write_directory("charts", &repository().join("examples/charts"))
+        .unwrap();
+    charts.commit("Add the charts of the examples").unwrap();
+    let example = repository().join("examples/git-chart/helmrelease.yaml");
+    let manifest = fs::read_to_string(example).unwrap();
+    let manifest = manifest.replace("https://git.example.com/team/charts.git", charts.url());
+    rig.apply(&namespace, &manifest).unwrap();
+    rig.wait_until_ready(&namespace, "greeter", LIMIT).unwrap();
+    assert!(
+        !rig.daemon.log().contains("forbidden"),
+        "{}",
+        rig.daemon.log()
+    );
 }
 
 #[test]

@@ -194,8 +194,8 @@ impl Demo {
         self.cluster
             .kubectl(&["--namespace", NAMESPACE, "apply", "--filename", &file])?;
         self.wait_until_deployed(&self.repository.head()?)?;
-        self.print(&["get", "helmreleases"])?;
-        self.print(&["describe", "helmrelease", RELEASE])?;
+        self.print(&["get", "hr"])?;
+        self.print(&["describe", "hr", RELEASE])?;
         self.print(&["get", "deployments,pods,services"])?;
         self.history()
     }
@@ -218,8 +218,8 @@ impl Demo {
             "deployed {:.1} s after the push",
             pushed.elapsed().as_secs_f32()
         ));
-        self.print(&["get", "helmreleases"])?;
-        self.print(&["describe", "helmrelease", RELEASE])?;
+        self.print(&["get", "hr"])?;
+        self.print(&["describe", "hr", RELEASE])?;
         self.print(&[
             "get",
             "configmap",
@@ -255,7 +255,7 @@ impl Demo {
             let wait = ["wait", condition, "helmrelease", RELEASE, &seconds];
             let waited = self.kubectl(&wait);
             if waited.is_err() {
-                self.print(&["describe", "helmrelease", RELEASE])?;
+                self.print(&["describe", "hr", RELEASE])?;
             }
             waited?;
         }

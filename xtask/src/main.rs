@@ -8,6 +8,7 @@
 
 mod bench;
 mod cargo;
+mod cluster;
 mod crd;
 mod demo;
 mod golden;
@@ -29,6 +30,8 @@ enum Task {
     Crd,
     /// Writes tests/golden/expected from what the stock helm does with tests/golden/cases.
     Golden(golden::Arguments),
+    /// Starts a throw-away cluster and keeps it until stdin ends or Ctrl-C.
+    Cluster,
     /// Shows an install and an upgrade in a throw-away cluster, or in that of $KUBECONFIG.
     Demo,
     /// Measures rendering and deploying against the stock helm.
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
         Task::Test(arguments) => test::run(&arguments),
         Task::Crd => crd::run(),
         Task::Golden(arguments) => golden::run(&arguments),
+        Task::Cluster => cluster::run(),
         Task::Demo => demo::run(),
         Task::Bench(arguments) => bench::run(&arguments),
     };

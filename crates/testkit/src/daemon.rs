@@ -28,10 +28,18 @@ pub struct DaemonOptions {
 }
 
 impl DaemonOptions {
-    /// The options of a daemon that may use a git server on loopback without TLS, which it refuses otherwise.
+    /// The options of a daemon that may use a git server on loopback without TLS, which it refuses otherwise, and that
+    /// is the only one: it does not wait for the lease of one that was killed. Flags that are given win over these.
     #[must_use]
     pub fn local(binary: impl Into<PathBuf>, kubeconfig: PathBuf, flags: &[&str]) -> Self {
-        let local = ["--git-allow-http", "--git-allow-local"];
+        let local = [
+            "--git-allow-http",
+            "--git-allow-local",
+            "--leader-election=false",
+        ];
+        let name = |flag: &str| flag.split('=').next().unwrap_or_default().to_owned();
+        let unnamed = |local: &&&str| !flags.iter().any(|flag| name(flag) == name(local));
+        let local: Vec<&str> = local.iter().filter(unnamed).copied().collect();
         let flags = local
             .iter()
             .chain(flags)
