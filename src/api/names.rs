@@ -7,7 +7,7 @@ use super::spec::HelmRelease;
 
 /// A release name that Helm refuses; the text is what 1.4 said.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("release name is invalid: {name}: {why}; set spec.releaseName")]
+#[error("Release name is invalid: {name}: {why}; set spec.releaseName")]
 pub struct InvalidReleaseName {
     name: String,
     why: &'static str,
@@ -177,7 +177,7 @@ mod tests {
             &"x".repeat(54),
         ] {
             let error = check_release_name(bad).unwrap_err().to_string();
-            assert!(error.starts_with("release name is invalid: "), "{error}");
+            assert!(error.starts_with("Release name is invalid: "), "{error}");
         }
     }
 

@@ -130,9 +130,16 @@ fn failed(
     newest: &Revision,
     attempt: Attempt<'_>,
 ) -> Action {
-    let is_tried = digest_of(newest) == Some(desired.digest)
-        && attempt.digest == Some(desired.digest)
-        && attempt.failures > 0;
+    let last_good = history
+        .last_good_before(newest.revision)
+        .map_or(0, |good| good.revision);
+    let is_tried = attempt.digest == Some(desired.digest)
+        && attempt.failures > 0
+        && history.revisions().iter().any(|found| {
+            found.revision > last_good
+                && found.status == Status::Failed
+                && digest_of(found) == Some(desired.digest)
+        });
     let has_good = history.last_good_before(newest.revision).is_some();
     if is_tried && desired.rollback && has_good && !attempt.renewed {
         return Action::RollBack;

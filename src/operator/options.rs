@@ -5,7 +5,7 @@ use std::time::Duration;
 use helm_kube::{CrdPolicy as KubeCrds, Options, WaitFor};
 
 use super::context::Settings;
-use crate::api::{CrdPolicy, HelmRelease};
+use crate::api::{ANTECEDENT_ANNOTATION, CrdPolicy, HelmRelease, resource_id};
 
 /// Kinds that `forceUpgrade` may delete and make anew when an immutable field changes. Claims and volumes
 /// never are, and StatefulSets keep their claims.
@@ -51,6 +51,11 @@ pub(crate) fn deploy(release: &HelmRelease, settings: &Settings) -> Options {
         } else {
             Vec::new()
         },
+        annotations: [(
+            ANTECEDENT_ANNOTATION.to_owned(),
+            resource_id(&release.key()),
+        )]
+        .into(),
         ..Options::default()
     }
 }

@@ -347,6 +347,9 @@ impl<'a> Sync<'a> {
         history: History,
         inputs: Inputs,
     ) -> Result<End, End> {
+        if plan.has_mending() && matches!(action, Action::Nothing | Action::Hold | Action::Test) {
+            self.mend(&history, &plan).await?;
+        }
         match action {
             Action::Nothing => Ok(self.settle(&inputs, Reason::UpToDate)),
             Action::Hold => Ok(End::Held),
@@ -375,6 +378,41 @@ impl<'a> Sync<'a> {
         }
     }
 
+    /// Marks what a crash has left in the records of a release that needs nothing else.
+    async fn mend(&mut self, history: &History, plan: &RecoveryPlan) -> Result<(), End> {
+        let machine = helm_kube::mend(helm_kube::Resume {
+            release: self.release_key(),
+            history: history.clone(),
+            plan: plan.clone(),
+            options: super::options::deploy(&self.release, &self.context.settings),
+        });
+        let mended = self.cluster.run(machine).await;
+        mended.map_err(|error| self.fail(Trouble::of_cluster(Stage::Decision, &error)))
+    }
+
+    /// Leaves nothing pending behind when the daemon stops: what is not done is marked as failed, and
+    /// taken up after the restart.
+    async fn give_up(&mut self) {
+        let Ok(history) = self.fresh_history().await else {
+            return;
+        };
+        let Some(newest) = history.newest().filter(|newest| newest.status.is_pending()) else {
+            return;
+        };
+        let plan = RecoveryPlan {
+            abandon: vec![newest.revision],
+            supersede: Vec::new(),
+            next: NextAction::Upgrade {
+                revision: newest.revision + 1,
+                base: newest.revision,
+            },
+        };
+        tracing::info!(release = %self.key, revision = newest.revision, "marking what is not done as failed");
+        if self.mend(&history, &plan).await.is_err() {
+            tracing::warn!(release = %self.key, "not marked: the next start goes on with it");
+        }
+    }
+
     /// The release is as wanted.
     pub(super) fn settle(&mut self, inputs: &Inputs, reason: Reason) -> End {
         let unchanged = self.before.is_true(ConditionType::Ready)
@@ -386,11 +424,16 @@ impl<'a> Sync<'a> {
         }
         let message = format!("release is deployed: {}", self.about);
         self.edit.succeeded(reason, &message);
+        // A crash may have come between the end of the action and the status.
+        let completes = self.before.digest.as_deref() != Some(&inputs.digest)
+            && self.before.last_attempted_digest.as_deref() == Some(&inputs.digest);
+        self.acted |= completes;
+        let acted = self.acted;
         let fields = self.edit.fields();
         fields.digest = Some(inputs.digest.clone());
         fields.last_attempted_digest = Some(inputs.digest.clone());
         fields.chart = Some(inputs.chart()).filter(|chart| !chart.is_empty());
-        if fields.revision.is_none() || self.acted {
+        if fields.revision.is_none() || acted {
             fields.revision = Some(inputs.artifact.revision.clone());
         }
         End::Settled
@@ -807,6 +850,12 @@ impl<'a> Sync<'a> {
 
     /// Writes the final status and Events, and says when to look again.
     async fn conclude(mut self, end: End) -> Next {
+        if matches!(end, End::Abandoned) {
+            let limit = Duration::from_secs(5);
+            if tokio::time::timeout(limit, self.give_up()).await.is_err() {
+                tracing::warn!(release = %self.key, "not marked in time: the next start goes on with it");
+            }
+        }
         let requested = self
             .release
             .annotations()

@@ -1,5 +1,7 @@
 //! What follows a failure: rollback, tests and their consequences, and going on with what was interrupted.
 
+use std::collections::BTreeMap;
+
 use helm_kube::{
     ActionError, History, HookFilter, Interrupted, RecoveryPlan, Resume, Rollback, Test,
 };
@@ -7,7 +9,7 @@ use helm_kube::{
 use super::act::carry_out;
 use super::reconcile::{End, Inputs, Sync};
 use super::trouble::is_retried;
-use crate::api::Reason;
+use crate::api::{ANTECEDENT_ANNOTATION, Reason};
 use crate::status::{Failure, Progress};
 use crate::telemetry::Action as Timed;
 
@@ -20,17 +22,19 @@ impl Sync<'_> {
     ) -> Result<End, End> {
         let history = self.fresh_history().await?;
         self.begin(Progress::RollingBack, inputs).await;
+        let newest = history.newest().map_or(0, |newest| newest.revision);
+        let target = history.last_good_before(newest);
+        let digest = target.and_then(super::decide::digest_of).map(str::to_owned);
+        let owner = crate::api::resource_id(&self.key);
+        let mut annotations = BTreeMap::from([(ANTECEDENT_ANNOTATION.to_owned(), owner)]);
+        annotations.extend(digest.map(|digest| (helm_kube::DIGEST.to_owned(), digest)));
         let rollback = Rollback {
             release: self.release_key(),
             plan: self.plan(&history, None),
             history,
             to: None,
             description: None,
-            annotations: [(
-                crate::api::ANTECEDENT_ANNOTATION.to_owned(),
-                crate::api::resource_id(&self.key),
-            )]
-            .into(),
+            annotations,
             options: super::options::rollback(&self.release, &self.context.settings),
         };
         let machine = helm_kube::rollback(rollback);

@@ -88,6 +88,9 @@ impl Session {
 
     fn stamped(&self, mut resource: Resource) -> Resource {
         ownership::stamp(&mut resource.content, &self.release);
+        if !self.options.annotations.is_empty() {
+            ownership::annotate(&mut resource.content, &self.options.annotations);
+        }
         resource
     }
 

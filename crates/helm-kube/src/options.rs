@@ -1,5 +1,6 @@
 //! How an action is carried out.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::calls::Propagation;
@@ -41,6 +42,9 @@ pub struct Options {
     pub cleanup_on_fail: bool,
     /// What becomes of the dependents of deleted objects.
     pub propagation: Propagation,
+    /// Annotations that every object of the release gets beside Helm's own. They are applied, and
+    /// not recorded in the manifest.
+    pub annotations: BTreeMap<String, String>,
 }
 
 impl Default for Options {
@@ -62,6 +66,7 @@ impl Default for Options {
             allow_empty: false,
             cleanup_on_fail: false,
             propagation: Propagation::Background,
+            annotations: BTreeMap::new(),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Which release an object belongs to: Helm's label and annotations.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use crate::error::{ActionError, Reason};
@@ -27,6 +29,17 @@ pub(crate) fn stamp(content: &mut Map<String, Value>, release: &ReleaseKey) {
                 RELEASE_NAMESPACE.to_owned(),
                 release.namespace.as_str().into(),
             );
+        });
+    });
+}
+
+/// Gives an object more annotations; what the chart says about them is overwritten.
+pub(crate) fn annotate(content: &mut Map<String, Value>, more: &BTreeMap<String, String>) {
+    edit_map(content, "metadata", |metadata| {
+        edit_map(metadata, "annotations", |annotations| {
+            for (key, value) in more {
+                annotations.insert(key.clone(), value.as_str().into());
+            }
         });
     });
 }

@@ -1,0 +1,1 @@
+//! The HelmRelease API on a real API server.

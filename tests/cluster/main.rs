@@ -1,0 +1,10 @@
+//! The daemon against a real API server and real git: one control plane and one daemon for most tests.
+
+#![cfg(test)]
+
+mod api;
+mod crash;
+mod failures;
+mod path;
+mod quiet;
+mod support;

@@ -1,0 +1,45 @@
+//! Nothing changed costs nothing.
+
+use std::time::Duration;
+
+use testkit::{ControlPlane, Options, Rig};
+
+use crate::support::{BINARY, LIMIT, write_chart};
+
+/// Fifty settled releases, verified every few seconds, statuses refreshed every second: for a minute the
+/// API server is not written to.
+#[test]
+fn fifty_settled_releases_cause_no_write_in_a_minute() {
+    let plane = ControlPlane::start(Options::default()).unwrap();
+    let flags = [
+        "--workers=4",
+        "--charts-sync-interval=5s",
+        "--status-update-interval=1s",
+        "--git-poll-interval=2s",
+    ];
+    let rig = Rig::start(&plane, BINARY, &flags).unwrap();
+    let namespace = plane.namespace("quiet").unwrap();
+    let repository = rig.git.repository("quiet").unwrap();
+    write_chart(&repository, "1.0.0");
+    repository.commit("Add the chart").unwrap();
+    let url = repository.url();
+    let manifests: Vec<String> = (0..50)
+        .map(|number| {
+            format!(
+                "apiVersion: helm.fluxcd.io/v1\nkind: HelmRelease\nmetadata: {{name: r{number}}}\nspec:\n  \
+                 chart: {{git: \"{url}\", path: charts/hello, ref: main}}\n  values: {{n: {number}}}\n"
+            )
+        })
+        .collect();
+    rig.apply(&namespace, &manifests.join("---\n")).unwrap();
+    for number in 0..50 {
+        rig.wait_until_ready(&namespace, &format!("r{number}"), LIMIT)
+            .unwrap();
+    }
+    // The status loop may still have to tell of the last records.
+    std::thread::sleep(Duration::from_secs(3));
+    let before = plane.request_counts().unwrap();
+    std::thread::sleep(Duration::from_secs(60));
+    let after = plane.request_counts().unwrap();
+    assert_eq!(after.since(&before).writes(), Default::default());
+}

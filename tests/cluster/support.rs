@@ -1,0 +1,192 @@
+//! What the cluster tests share.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use serde_json::Value;
+use testkit::{ControlPlane, GitRepository, Rig};
+
+/// How long anything may take on a loaded machine.
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
+
+/// The binary under test.
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_helm-operator");
+
+/// The rig that most tests share: a daemon whose periodic work does not come within a test.
+pub(crate) fn shared() -> &'static Rig<'static> {
+    static RIG: OnceLock<Rig<'static>> = OnceLock::new();
+    RIG.get_or_init(|| {
+        let plane = ControlPlane::shared().unwrap();
+        let flags = [
+            "--workers=4",
+            "--charts-sync-interval=10m",
+            "--git-default-ref=main",
+            "--status-update-interval=1s",
+            "--log-level=info,helm_operator=debug",
+        ];
+        Rig::start(plane, BINARY, &flags).unwrap()
+    })
+}
+
+/// A namespace and a repository of its own for one test, on the shared rig.
+pub(crate) struct Bench {
+    pub(crate) rig: &'static Rig<'static>,
+    pub(crate) namespace: String,
+    pub(crate) repository: GitRepository,
+}
+
+/// A template that renders a ConfigMap with a value.
+pub(crate) const TEMPLATE: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {{ .Release.Name }}\n\
+data:\n  greeting: {{ .Values.greeting | quote }}\n  revision: {{ .Release.Revision | quote }}\n";
+
+/// Writes the chart `charts/hello` of that version.
+pub(crate) fn write_chart(repository: &GitRepository, version: &str) {
+    let chart = format!("apiVersion: v2\nname: hello\nversion: {version}\n");
+    repository.write("charts/hello/Chart.yaml", chart).unwrap();
+    repository
+        .write("charts/hello/values.yaml", "greeting: hello\n")
+        .unwrap();
+    repository
+        .write("charts/hello/templates/map.yaml", TEMPLATE)
+        .unwrap();
+}
+
+impl Bench {
+    /// With the chart `charts/hello` 1.0.0 in the repository.
+    pub(crate) fn new(name: &str) -> Self {
+        let rig = shared();
+        let namespace = rig.plane.namespace(name).unwrap();
+        let repository = rig.git.repository(&namespace).unwrap();
+        write_chart(&repository, "1.0.0");
+        repository.commit("Add the chart").unwrap();
+        Self {
+            rig,
+            namespace,
+            repository,
+        }
+    }
+
+    /// Applies a HelmRelease of the chart; `more` are further lines of its spec.
+    pub(crate) fn apply(&self, name: &str, more: &str) {
+        let manifest = self.manifest(name, more);
+        self.rig.apply(&self.namespace, &manifest).unwrap();
+    }
+
+    /// A HelmRelease of the chart.
+    pub(crate) fn manifest(&self, name: &str, more: &str) -> String {
+        let url = self.repository.url();
+        let more: String = more.lines().map(|line| format!("  {line}\n")).collect();
+        format!(
+            "apiVersion: helm.fluxcd.io/v1\nkind: HelmRelease\nmetadata:\n  name: {name}\nspec:\n  \
+             releaseName: {name}\n  chart: {{git: \"{url}\", path: charts/hello, ref: main}}\n{more}"
+        )
+    }
+
+    /// Tells the daemon that something was pushed.
+    pub(crate) fn pushed(&self) {
+        assert_eq!(self.rig.daemon.post("/api/v1/sync-git", "").unwrap().0, 200);
+    }
+
+    pub(crate) fn ready(&self, name: &str) -> Value {
+        self.rig
+            .wait_until_ready(&self.namespace, name, LIMIT)
+            .unwrap()
+    }
+
+    pub(crate) fn wait(&self, name: &str, enough: impl Fn(&Value) -> bool) -> Value {
+        self.rig
+            .wait_for(&self.namespace, name, LIMIT, enough)
+            .unwrap()
+    }
+
+    /// The value in the ConfigMap of a release.
+    pub(crate) fn greeting(&self, release: &str) -> Option<String> {
+        let path = format!("/api/v1/namespaces/{}/configmaps/{release}", self.namespace);
+        let map = self.rig.plane.get(&path).ok()?;
+        map.pointer("/data/greeting")?.as_str().map(str::to_owned)
+    }
+
+    /// Reason and text of each Event about a HelmRelease, in order.
+    pub(crate) fn events(&self, name: &str) -> Vec<(String, String)> {
+        let path = format!("/api/v1/namespaces/{}/events", self.namespace);
+        let list = self.rig.plane.get(&path).unwrap();
+        let mut events: Vec<_> = list["items"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|event| event["involvedObject"]["name"] == name)
+            .map(|event| {
+                (
+                    event["metadata"]["name"].to_string(),
+                    text(event, "/reason"),
+                    text(event, "/message"),
+                )
+            })
+            .collect();
+        events.sort();
+        events
+            .into_iter()
+            .map(|(_, reason, message)| (reason, message))
+            .collect()
+    }
+
+    /// Revision and status of each record of a release.
+    pub(crate) fn records(&self, release: &str) -> Vec<(i64, String)> {
+        records(self.rig.plane, &self.namespace, release)
+    }
+}
+
+pub(crate) fn records(plane: &ControlPlane, namespace: &str, release: &str) -> Vec<(i64, String)> {
+    let path = format!(
+        "/api/v1/namespaces/{namespace}/secrets?labelSelector=owner%3Dhelm%2Cname%3D{release}"
+    );
+    let list = plane.get(&path).unwrap();
+    let mut records: Vec<_> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|secret| {
+            let revision = text(secret, "/metadata/labels/version").parse().unwrap();
+            (revision, text(secret, "/metadata/labels/status"))
+        })
+        .collect();
+    records.sort();
+    records
+}
+
+pub(crate) fn text(object: &Value, pointer: &str) -> String {
+    object
+        .pointer(pointer)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .to_owned()
+}
+
+/// Status and reason of a condition, as `True UpgradeSucceeded`.
+pub(crate) fn condition(object: &Value, name: &str) -> String {
+    let conditions = object
+        .pointer("/status/conditions")
+        .and_then(Value::as_array);
+    let found = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == name);
+    found.map_or(String::new(), |condition| {
+        format!(
+            "{} {}",
+            text(condition, "/status"),
+            text(condition, "/reason")
+        )
+    })
+}
+
+pub(crate) fn message(object: &Value, name: &str) -> String {
+    let conditions = object
+        .pointer("/status/conditions")
+        .and_then(Value::as_array);
+    let found = conditions
+        .into_iter()
+        .flatten()
+        .find(|condition| condition["type"] == name);
+    found.map_or(String::new(), |condition| text(condition, "/message"))
+}
