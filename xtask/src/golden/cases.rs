@@ -1,20 +1,20 @@
-// Golden cases: small charts in one text, each with what helm does with it.
-//
-// A topic is two files: `tests/golden/cases/TOPIC.txt` and `tests/golden/expected/TOPIC.txt`.
-// Cases:
-//
-//     --- values.yaml                 files before the first case belong to all cases
-//     name: world
-//     === greets                      a case
-//     hello {{ .Values.name }}        a snippet: printed as a JSON string, whatever it holds
-//     === greets from a file
-//     args: --set name=you            more arguments (split at blanks; '…' holds blanks together)
-//     --- templates/a.yaml            files of this case: they replace those of all cases
-//     kind: {{ .Values.name }}
-//     === lists
-//     run: show values c              instead of `template demo c --namespace apps`
-//
-// The chart is the folder `c`; without a `Chart.yaml` it gets one of version 1.0.0.
+//! Golden cases: small charts in one text, each with what helm does with it.
+//!
+//! A topic is two files: `tests/golden/cases/TOPIC.txt` and `tests/golden/expected/TOPIC.txt`.
+//! Cases:
+//!
+//!     --- values.yaml                 files before the first case belong to all cases
+//!     name: world
+//!     === greets                      a case
+//!     hello {{ .Values.name }}        a snippet: printed as a JSON string, whatever it holds
+//!     === greets from a file
+//!     args: --set name=you            more arguments (split at blanks; '…' holds blanks together)
+//!     --- templates/a.yaml            files of this case: they replace those of all cases
+//!     kind: {{ .Values.name }}
+//!     === lists
+//!     run: show values c              instead of `template demo c --namespace apps`
+//!
+//! The chart is the folder `c`; without a `Chart.yaml` it gets one of version 1.0.0.
 
 use std::collections::BTreeMap;
 use std::fs;

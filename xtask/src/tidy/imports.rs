@@ -4,13 +4,12 @@ use super::Complaint;
 use super::sources::Source;
 
 /// The modules of `src/` from left to right: each may name those in the groups before its own.
-const ORDER: [&[&str]; 8] = [
+const ORDER: [&[&str]; 7] = [
     &["api"],
-    &["lock", "telemetry"],
+    &["lock", "status", "telemetry", "watch"],
     &["gitsync"],
     &["source"],
     &["operator"],
-    &["status"],
     &["server"],
     &["cli"],
 ];
@@ -90,7 +89,8 @@ mod tests {
         for (file, line, wanted) in [
             ("src/operator/mod.rs", "use crate::api::HelmRelease;", 0),
             ("src/operator/mod.rs", "use crate::operator::queue;", 0),
-            ("src/operator/mod.rs", "use crate::status::StatusWriter;", 1),
+            ("src/operator/mod.rs", "use crate::status::StatusWriter;", 0),
+            ("src/status/mod.rs", "use crate::operator::Operator;", 1),
             ("src/operator/mod.rs", "use crate::{api, server, cli};", 2),
             ("src/lock/mod.rs", "use crate::telemetry::Metrics;", 1),
             ("src/gitsync/a.rs", "    let x = crate::operator::y();", 1),
