@@ -3,8 +3,9 @@
 use gotmpl::Str;
 use gotmpl::strconv::append_quoted;
 
+use super::build::Build;
+use crate::Node;
 use crate::number::{push_float, push_int};
-use crate::{Node, yaml::decode::Build};
 
 /// How long such a text may get.
 const LIMIT: usize = 64 * 1024;

@@ -1,6 +1,7 @@
 //! Reading YAML 1.1 as go-yaml v2 does: source, scanner, parser, composer, resolver, decoder.
 
 mod block;
+mod build;
 pub(crate) mod chars;
 mod compose;
 mod cursor;
@@ -17,4 +18,5 @@ mod tag;
 mod timestamp;
 mod token;
 
-pub(crate) use decode::{Build, decode, decode_bare, decode_head, unsupported_number};
+pub(crate) use build::Build;
+pub(crate) use decode::{decode, decode_bare, decode_head, unsupported_number};
