@@ -141,12 +141,17 @@ impl CacheDirectory {
 }
 
 fn lock(path: &Path) -> io::Result<File> {
+    const NO_FOLLOW: i32 = 0o400_000;
+    let mut create = File::options();
+    create.write(true).create_new(true).mode(0o600);
+    match create.open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    // Open for reading only, so that the file system can be made read-only under the daemon.
     let file = File::options()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(0o400_000) // O_NOFOLLOW
+        .read(true)
+        .custom_flags(NO_FOLLOW)
         .open(path)?;
     file.try_lock().map_err(|error| match error {
         fs::TryLockError::WouldBlock => io::Error::other("another process uses it"),

@@ -54,8 +54,15 @@ impl Queue {
     /// Adds a change; a newer reason takes the place of an older one that nobody has seen.
     pub(crate) fn push(&self, release: &ReleaseKey, reason: ChangeReason) {
         let mut pending = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if pending.reasons.insert(release.clone(), reason).is_none() {
-            pending.order.push_back(release.clone());
+        match pending.reasons.get_mut(release) {
+            // What moved or got ready says more than that it works again.
+            Some(ChangeReason::Moved { .. } | ChangeReason::Ready { .. })
+                if reason == ChangeReason::Recovered => {}
+            Some(known) => *known = reason,
+            None => {
+                pending.reasons.insert(release.clone(), reason);
+                pending.order.push_back(release.clone());
+            }
         }
         drop(pending);
         self.0.1.notify_one();

@@ -120,7 +120,7 @@ impl Mirrors {
         let cache = CacheDirectory::open(&options.cache_dir)?;
         cache.sweep_leftovers();
         let context = Context {
-            clients: Clients::new(options.timeout, &options.policy),
+            clients: Clients::new(&options),
             fetches: Semaphore::new(options.limits.concurrent_fetches.max(1)),
             polls: Semaphore::new(options.limits.concurrent_polls.max(1)),
             changes: Queue::default(),
@@ -218,6 +218,12 @@ impl Mirrors {
             .collect();
         states.sort_by_cached_key(|status| status.url.to_string());
         states
+    }
+
+    /// Frees the disk of the least recently used mirrors while all together are above
+    /// [`cache_bytes`](super::Limits::cache_bytes). Happens by itself every half minute.
+    pub fn keep_within_budget(&self) {
+        self.shared.maintain();
     }
 
     /// Removes the mirrors on disk that no release uses. To be called when every release was declared once after the

@@ -2,6 +2,8 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use secrecy::SecretString;
+
 use super::Schedule;
 
 /// Settings of all mirrors of a daemon.
@@ -19,6 +21,9 @@ pub struct Options {
     /// How long [`artifact`](super::Mirrors::artifact) waits for a fetch that is under way before it answers
     /// [`Cloning`](super::Reason::Cloning): long enough for a small repository, short enough to hold no worker.
     pub fetch_grace: Duration,
+    /// Proxy for remotes over HTTP, `http://[user:password@]host:port`; `None`: what the environment says
+    /// (`HTTPS_PROXY`, `NO_PROXY` …).
+    pub proxy: Option<SecretString>,
     /// What remotes may be used.
     pub policy: Policy,
     /// Limits against large and hostile repositories.
@@ -37,6 +42,7 @@ impl Options {
             timeout: Duration::from_secs(20),
             default_ref: None,
             fetch_grace: Duration::from_secs(3),
+            proxy: None,
             policy: Policy::default(),
             limits: Limits::default(),
             daemon_credentials: DaemonCredentials::default(),

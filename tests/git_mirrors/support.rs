@@ -200,3 +200,16 @@ pub(crate) async fn eventually<T>(mut look: impl FnMut() -> Option<T>) -> T {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
+
+/// Bytes that do not compress.
+pub(crate) fn noise(length: usize) -> Vec<u8> {
+    let mut state = 88172645463325252_u64;
+    std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[0]
+    })
+    .take(length)
+    .collect()
+}

@@ -13,6 +13,7 @@ use reqwest::{
     Client, RequestBuilder, Response, StatusCode, Url,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION},
 };
+use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
@@ -24,7 +25,7 @@ use super::{
     refs::{self, Advertisement, Capabilities},
 };
 use crate::gitsync::{
-    Policy, Reason, RepositoryUrl, SourceError,
+    Options, Policy, Reason, RepositoryUrl, SourceError,
     credentials::{Auth, Credentials},
 };
 
@@ -37,15 +38,17 @@ const QUERY: &str = "info/refs?service=git-upload-pack";
 pub(crate) struct Clients {
     timeout: Duration,
     allow_loopback: bool,
+    proxy: Option<SecretString>,
     clients: Mutex<HashMap<[u8; 32], Client>>,
 }
 
 impl Clients {
     /// No client yet.
-    pub(crate) fn new(timeout: Duration, policy: &Policy) -> Self {
+    pub(crate) fn new(options: &Options) -> Self {
         Self {
-            timeout,
-            allow_loopback: policy.allow_local,
+            timeout: options.timeout,
+            allow_loopback: options.policy.allow_local,
+            proxy: options.proxy.clone(),
             clients: Mutex::default(),
         }
     }
@@ -77,6 +80,12 @@ impl Clients {
             .dns_resolver(GuardedResolver {
                 allow_loopback: self.allow_loopback,
             });
+        if let Some(proxy) = &self.proxy {
+            let proxy = reqwest::Proxy::all(proxy.expose_secret()).map_err(|_| {
+                SourceError::new(Reason::InvalidSource, "the proxy of the daemon is no URL")
+            })?;
+            builder = builder.proxy(proxy.no_proxy(reqwest::NoProxy::from_env()));
+        }
         if let Some(pem) = &credentials.ca {
             let roots = reqwest::Certificate::from_pem_bundle(pem)
                 .map_err(|_| bad_pem(credentials, "the CA certificate"))?;
@@ -433,12 +442,11 @@ pub(crate) fn transport_error(error: &reqwest::Error) -> SourceError {
     )
 }
 
-/// A TLS error, also where it hides inside an I/O error.
+/// A TLS error, also where it hides inside I/O errors.
 fn tls_error<'e>(cause: &'e (dyn std::error::Error + 'static)) -> Option<&'e rustls::Error> {
-    cause.downcast_ref::<rustls::Error>().or_else(|| {
-        cause
-            .downcast_ref::<std::io::Error>()?
-            .get_ref()?
-            .downcast_ref::<rustls::Error>()
-    })
+    if let Some(found) = cause.downcast_ref::<rustls::Error>() {
+        return Some(found);
+    }
+    let inner = cause.downcast_ref::<std::io::Error>()?.get_ref()?;
+    tls_error(inner)
 }

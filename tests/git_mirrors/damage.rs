@@ -1,0 +1,327 @@
+//! A disk that lies, fills up, or was left in the middle.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use helm_operator::gitsync::{Mirrors, Reason};
+use testkit::GitOptions;
+
+use crate::support::{Rig, noise, options, text};
+
+/// The files of the mirror whose name ends so.
+fn files(rig: &Rig, ending: &str) -> Vec<PathBuf> {
+    let packs = fs::read_dir(rig.mirror_dir().join("objects/pack")).unwrap();
+    let mut found: Vec<_> = packs
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.to_string_lossy().ends_with(ending))
+        .collect();
+    found.sort();
+    found
+}
+
+fn make_writable(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+/// A chart of several files, so that a flipped byte may hit any kind of object.
+async fn rig_with_chart() -> Rig {
+    let rig = Rig::new();
+    rig.write_chart("app", "one");
+    for index in 0..20 {
+        rig.repository
+            .write(
+                &format!("app/templates/t{index}.yaml"),
+                format!("a: {index}\n").repeat(50),
+            )
+            .unwrap();
+    }
+    rig.repository.commit("first").unwrap();
+    rig.use_chart("app", &rig.source("app").at("main"))
+        .await
+        .unwrap();
+    rig
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s15_no_flipped_byte_is_ever_rendered() {
+    let mut rig = rig_with_chart().await;
+    let source = rig.source("app").at("main");
+    let honest = rig.mirrors.artifact(&source).await.unwrap();
+    for ending in [".pack", ".idx"] {
+        let length = fs::metadata(&files(&rig, ending)[0]).unwrap().len();
+        let step = usize::try_from(length / 12).unwrap().max(1);
+        for at in (0..usize::try_from(length).unwrap()).step_by(step) {
+            let path = files(&rig, ending)[0].clone();
+            make_writable(&path);
+            let mut bytes = fs::read(&path).unwrap();
+            bytes[at] ^= 0x55;
+            // In place of the file, as a mapped file must not change under its reader.
+            fs::remove_file(&path).unwrap();
+            fs::write(&path, bytes).unwrap();
+            rig.restart().await;
+            let found = rig.use_chart("app", &source).await;
+            let found = found.unwrap_or_else(|error| panic!("{ending} at {at}: {error}"));
+            assert_eq!(found.files, honest.files, "{ending} at {at}");
+            assert_eq!(found.revision, honest.revision);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r17_a_mirror_that_is_damaged_in_any_way_is_fetched_anew() {
+    let damages: [(&str, fn(&Rig)); 9] = [
+        ("no packs", |rig| {
+            for path in files(rig, "") {
+                fs::remove_file(path).unwrap();
+            }
+        }),
+        ("no index", |rig| {
+            fs::remove_file(&files(rig, ".idx")[0]).unwrap()
+        }),
+        ("no pack", |rig| {
+            fs::remove_file(&files(rig, ".pack")[0]).unwrap()
+        }),
+        ("a cut pack", |rig| {
+            let path = &files(rig, ".pack")[0];
+            make_writable(path);
+            let bytes = fs::read(path).unwrap();
+            fs::remove_file(path).unwrap();
+            fs::write(path, &bytes[..bytes.len() / 2]).unwrap();
+        }),
+        ("an empty index", |rig| {
+            let path = &files(rig, ".idx")[0];
+            fs::remove_file(path).unwrap();
+            fs::write(path, "").unwrap();
+        }),
+        ("a cut packed-refs", |rig| {
+            let path = rig.mirror_dir().join("packed-refs");
+            let text = fs::read_to_string(&path).unwrap();
+            fs::write(&path, &text[..text.len() / 2]).unwrap();
+        }),
+        ("a garbage shallow file", |rig| {
+            fs::write(rig.mirror_dir().join("shallow"), "garbage").unwrap();
+        }),
+        ("stale locks and temporary files", |rig| {
+            for name in [
+                "packed-refs.lock",
+                "packed-refs.new",
+                "shallow.lock",
+                "HEAD.lock",
+            ] {
+                fs::write(rig.mirror_dir().join(name), "x").unwrap();
+            }
+            fs::write(
+                rig.mirror_dir().join("objects/pack/tmp_pack_Ab12"),
+                vec![0; 4096],
+            )
+            .unwrap();
+            fs::create_dir_all(rig.mirror_dir().with_extension("new").join("objects")).unwrap();
+        }),
+        ("no HEAD", |rig| {
+            fs::remove_file(rig.mirror_dir().join("HEAD")).unwrap()
+        }),
+    ];
+    for (what, damage) in damages {
+        let mut rig = rig_with_chart().await;
+        let source = rig.source("app").at("main");
+        damage(&rig);
+        rig.restart().await;
+        let found = rig.use_chart("app", &source).await;
+        let found = found.unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(text(&found, "values.yaml"), "greeting: one\n", "{what}");
+        rig.write_chart("app", "two");
+        rig.repository.commit("second").unwrap();
+        rig.mirrors.sync(None).await;
+        let found = rig.mirrors.artifact(&source).await.unwrap();
+        assert_eq!(
+            text(&found, "values.yaml"),
+            "greeting: two\n",
+            "{what}: and it goes on"
+        );
+        assert!(!rig.mirror_dir().with_extension("new").exists());
+        assert!(
+            !files(&rig, "")
+                .iter()
+                .any(|path| path.to_string_lossy().contains("tmp_"))
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r17_damage_while_the_server_is_away_is_told_and_healed_later() {
+    let mut rig = rig_with_chart().await;
+    let source = rig.source("app").at("main");
+    for path in files(&rig, "") {
+        fs::remove_file(path).unwrap();
+    }
+    rig.server.stop();
+    rig.restart().await;
+    let error = rig.use_chart("app", &source).await.unwrap_err();
+    assert!(
+        matches!(error.reason(), Reason::Unreachable | Reason::StorageFailed),
+        "{error}"
+    );
+    rig.server.resume().unwrap();
+    rig.mirrors.sync(None).await;
+    assert!(rig.mirrors.artifact(&source).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_packs_are_cleaned_up_by_a_fresh_copy() {
+    let rig = Rig::with(GitOptions::default(), |options| options.limits.packs = 3);
+    rig.write_chart("app", "0");
+    rig.repository.commit("first").unwrap();
+    let source = rig.source("app").at("main");
+    rig.use_chart("app", &source).await.unwrap();
+    for index in 1..8 {
+        rig.write_chart("app", &index.to_string());
+        rig.repository.commit("again").unwrap();
+        rig.mirrors.sync(None).await;
+        let found = rig.mirrors.artifact(&source).await.unwrap();
+        assert_eq!(text(&found, "values.yaml"), format!("greeting: {index}\n"));
+        assert!(files(&rig, ".pack").len() <= 4);
+    }
+}
+
+/// A file system of its own for a directory, if this user may mount one.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(path: &Path, size: &str) -> Option<Self> {
+        fs::create_dir_all(path).unwrap();
+        let mounted = Command::new("mount")
+            .args([
+                "-t",
+                "tmpfs",
+                "-o",
+                &format!("size={size},mode=0700"),
+                "tmpfs",
+            ])
+            .arg(path)
+            .output();
+        if !mounted.is_ok_and(|output| output.status.success()) {
+            eprintln!("skipped: this user may not mount a tmpfs");
+            return None;
+        }
+        Some(Self(path.to_owned()))
+    }
+
+    fn remount(&self, option: &str) {
+        let status = Command::new("mount")
+            .args(["-o", &format!("remount,{option}")])
+            .arg(&self.0)
+            .status();
+        assert!(status.unwrap().success());
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r15_a_full_and_a_read_only_disk_are_told_and_recover() {
+    let place = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(&place.path().join("disk"), "1m") else {
+        return;
+    };
+    let mut rig = Rig::new();
+    rig.options = options(place.path().join("disk/cache"));
+    rig.mirrors = Mirrors::new(rig.options.clone(), rig.secrets.clone()).unwrap();
+    rig.write_chart("app", "one");
+    let first = rig.repository.commit("first").unwrap();
+    let source = rig.source("app").at("main");
+    rig.use_chart("app", &source).await.unwrap();
+
+    let filler = place.path().join("disk/filler");
+    let _ = fs::write(&filler, vec![1; 2 << 20]);
+    rig.repository.write("noise", noise(500_000)).unwrap();
+    rig.write_chart("app", "two");
+    let second = rig.repository.commit("second").unwrap();
+    let states = rig.mirrors.sync(None).await;
+    let helm_operator::gitsync::MirrorState::Failed(error) = &states[0].state else {
+        panic!("{states:?}")
+    };
+    assert_eq!(error.reason(), Reason::StorageFailed, "{error}");
+    assert_eq!(
+        rig.mirrors.artifact(&source).await.unwrap().revision,
+        first,
+        "the last good one is served"
+    );
+    fs::remove_file(&filler).unwrap();
+    rig.mirrors.sync(None).await;
+    assert_eq!(
+        rig.mirrors.artifact(&source).await.unwrap().revision,
+        second
+    );
+
+    disk.remount("ro");
+    rig.write_chart("app", "three");
+    let third = rig.repository.commit("third").unwrap();
+    let states = rig.mirrors.sync(None).await;
+    assert!(
+        matches!(&states[0].state, helm_operator::gitsync::MirrorState::Failed(e) if e.reason() == Reason::StorageFailed),
+        "{states:?}"
+    );
+    assert_eq!(
+        rig.mirrors.artifact(&source).await.unwrap().revision,
+        second
+    );
+    disk.remount("rw");
+    rig.mirrors.sync(None).await;
+    assert_eq!(rig.mirrors.artifact(&source).await.unwrap().revision, third);
+    rig.mirrors.forget(&crate::support::release("app"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r15_a_cache_directory_that_cannot_be_made_is_told() {
+    let place = tempfile::tempdir().unwrap();
+    fs::write(place.path().join("file"), "x").unwrap();
+    let options = options(place.path().join("file/cache"));
+    let error = Mirrors::new(
+        options,
+        std::sync::Arc::<crate::support::Secrets>::default(),
+    )
+    .unwrap_err();
+    assert_eq!(error.reason(), Reason::StorageFailed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_budget_of_the_cache_evicts_the_least_recently_used_mirror() {
+    let rig = Rig::with(GitOptions::default(), |options| {
+        options.limits.cache_bytes = 150_000
+    });
+    let other = rig.server.repository("other").unwrap();
+    for (repository, index) in [(&rig.repository, 1), (&other, 7)] {
+        repository.write("app/Chart.yaml", "name: app\n").unwrap();
+        repository.write("noise", noise(100_000 + index)).unwrap();
+        repository.commit("first").unwrap();
+    }
+    let first = rig.source("app");
+    let mut second = rig.source("app");
+    second.url = crate::support::url(other.url());
+    rig.use_chart("first", &first).await.unwrap();
+    rig.use_chart("second", &second).await.unwrap();
+    rig.mirrors.keep_within_budget();
+    let mut sizes: Vec<u64> = rig
+        .mirrors
+        .states()
+        .iter()
+        .map(|state| state.disk_bytes)
+        .collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes[0], 0, "{sizes:?}");
+    assert!(sizes[1] > 90_000, "{sizes:?}");
+    rig.server.traffic().forget();
+    assert!(
+        rig.mirrors.artifact(&first).await.is_ok(),
+        "what is asked for comes back"
+    );
+    assert!(rig.server.traffic().count() >= 2);
+}
