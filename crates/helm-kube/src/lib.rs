@@ -19,6 +19,7 @@ mod apply;
 mod calls;
 mod cluster;
 mod crds;
+mod drift;
 mod error;
 mod hooks;
 mod logs;
@@ -34,6 +35,7 @@ mod release;
 mod request;
 mod session;
 mod storage;
+mod values;
 mod wait;
 mod yaml;
 
@@ -45,6 +47,10 @@ pub use actions::{
 pub use calls::{FIELD_MANAGER, Propagation};
 pub use cluster::{
     ApiResource, Catalog, Cluster, ClusterLookup, ClusterOptions, Halt, ServerVersion,
+};
+pub use drift::{
+    DRIFT_DETECTION, Difference, DifferenceKind, Drift, DriftCheck, IgnoreRule, IgnoreTarget,
+    differences, drift,
 };
 pub use error::{ActionError, Class, Reason};
 pub use hooks::{HookFilter, hook_order};
@@ -66,3 +72,4 @@ pub use storage::{
     DIGEST, Driver, HOLDER, History, MAX_RECORD_SIZE, ObjectVersion, Revision, SYSTEM_LABELS,
     Storage, Stored, fit,
 };
+pub use values::{UpgradeValues, ValuesPolicy, upgrade_values};

@@ -14,7 +14,7 @@ use crate::outcome::{Change, ChangeKind, Report};
 use crate::recover::RecoveryPlan;
 use crate::release::ReleaseKey;
 use crate::request::{Reply, Request};
-use crate::storage::{History, Storage};
+use crate::storage::{History, Storage, Stored};
 use crate::wait;
 
 /// What the steps of one action share.
@@ -112,13 +112,24 @@ impl Session {
             .await
         {
             Ok(()) => {}
-            // Somebody has removed it, or it holds no record: nothing is left to mend.
+            // Somebody has removed it: nothing is left to mend.
             Err(error) if error.reason == Reason::ReleaseNotFound => {}
-            Err(error) if error.reason == Reason::InvalidRecord => self.warn(error.message),
             Err(error) => return Err(error),
         }
         history.set_status(revision, status);
         Ok(())
+    }
+
+    /// Reads the record of a revision, or warns that it cannot be read.
+    pub(crate) async fn readable(&mut self, revision: i64) -> Result<Option<Stored>, ActionError> {
+        match self.storage.get(&self.port, revision).await {
+            Ok(stored) => Ok(Some(stored)),
+            Err(error) if error.reason == Reason::InvalidRecord => {
+                self.warn(error.message);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Deletes revisions so that one more fits.

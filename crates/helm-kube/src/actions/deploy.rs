@@ -145,7 +145,7 @@ async fn start(
     let objects = object::parse(&desired.manifest)?;
     session.mend(&mut history, &plan).await?;
     let base = match base {
-        Some(base) => Some(session.storage.get(&session.port, base).await?),
+        Some(base) => session.readable(base).await?,
         None => None,
     };
     let mut leftovers = session.leftovers(&history, base.as_ref()).await?;

@@ -140,8 +140,9 @@ impl Work {
     ) -> Result<Self, ActionError> {
         let mut kind = WorkKind::from(action);
         let mut stored = None;
-        if let Some(base) = base {
-            let found = session.storage.get(&session.port, base).await?;
+        if let Some(base) = base
+            && let Some(found) = session.readable(base).await?
+        {
             if found.release.info.status == Status::Uninstalled {
                 kind = WorkKind::Install {
                     replaces: Some(base),

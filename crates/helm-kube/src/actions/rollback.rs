@@ -54,11 +54,11 @@ pub fn rollback(rollback: Rollback) -> Machine<ActionResult> {
         let base = history
             .deployed()
             .map_or(newest, |deployed| deployed.revision);
-        let base = if base == target {
-            earlier.clone()
-        } else {
-            session.storage.get(&session.port, base).await?
+        let base = match base == target {
+            true => None,
+            false => session.readable(base).await?,
         };
+        let base = base.unwrap_or_else(|| earlier.clone());
         let record = draft(&session, &rollback, earlier, &base, newest + 1);
         let objects = object::parse(&record.release.manifest)?;
         let targets = session.place(objects).await?;

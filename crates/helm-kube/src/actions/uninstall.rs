@@ -63,14 +63,18 @@ async fn run(mut session: Session, uninstall: Uninstall) -> Result<Uninstalled, 
     if let NextAction::Wait { revision, until } = uninstall.plan.next {
         return Err(in_progress(&session, revision, until));
     }
-    let mut record = session.storage.get(&session.port, newest.revision).await?;
+    let mut record = newest_readable(&mut session, &history).await?;
     if newest.status == Status::Uninstalled {
         return end(session, uninstall, history, record).await;
     }
     session.mend(&mut history, &uninstall.plan).await?;
     if newest.status != Status::Uninstalling {
         if record.release.info.status.is_pending() {
-            record = session.storage.get(&session.port, newest.revision).await?;
+            // Mending has written it.
+            record = session
+                .storage
+                .get(&session.port, record.release.revision)
+                .await?;
         }
         begin(&mut session, &mut record).await?;
     }
@@ -84,6 +88,22 @@ async fn run(mut session: Session, uninstall: Uninstall) -> Result<Uninstalled, 
     }
     run_hooks(&mut session, &mut record, HookEvent::PostDelete, since).await?;
     end(session, uninstall, history, record).await
+}
+
+/// The newest record that can be read: it says what there is to delete.
+async fn newest_readable(session: &mut Session, history: &History) -> Result<Stored, ActionError> {
+    for found in history.revisions().iter().rev() {
+        if let Some(stored) = session.readable(found.revision).await? {
+            return Ok(stored);
+        }
+    }
+    Err(ActionError::new(
+        Reason::InvalidRecord,
+        format!(
+            "no record of release {} can be read: delete its objects and its records by hand",
+            session.release
+        ),
+    ))
 }
 
 fn in_progress(session: &Session, revision: i64, until: Timestamp) -> ActionError {

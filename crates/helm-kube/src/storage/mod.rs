@@ -380,7 +380,8 @@ impl Storage {
         labels
     }
 
-    /// Writes another status and description into the record of a revision.
+    /// Writes another status and description into the record of a revision. Of a record that
+    /// cannot be read, the label is written: it is what histories are made of.
     pub(crate) async fn set_status(
         &self,
         port: &Port,
@@ -388,8 +389,23 @@ impl Storage {
         status: Status,
         description: Option<&str>,
     ) -> Result<(), ActionError> {
-        let mut stored = self.get(port, revision).await?;
-        self.settle(port, &mut stored, status, description).await
+        match self.get(port, revision).await {
+            Ok(mut stored) => self.settle(port, &mut stored, status, description).await,
+            Err(error) if error.reason == Reason::InvalidRecord => {
+                self.relabel(port, revision, status).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn relabel(&self, port: &Port, revision: i64, status: Status) -> Result<(), ActionError> {
+        let patch = serde_json::json!({"metadata": {"labels": {"status": status.as_str()}}});
+        let uri = format!("{}?fieldManager={FIELD_MANAGER}", self.path(revision));
+        let call = Call {
+            body: Some((Content::MergePatch, patch.to_string().into_bytes())),
+            ..self.call(Verb::Patch, uri, format!("label revision {revision}"))
+        };
+        port.call(call).await.map(|_| ())
     }
 
     /// Writes another status and description into a record at hand.

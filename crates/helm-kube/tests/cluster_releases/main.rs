@@ -6,4 +6,6 @@ mod actions;
 mod crash;
 mod faults;
 mod full;
+mod interop;
+mod safety;
 mod support;
