@@ -3,6 +3,7 @@
 mod arguments;
 mod crypto;
 mod defaults;
+mod depth;
 mod dicts;
 mod encoding;
 mod environment;

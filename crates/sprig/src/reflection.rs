@@ -4,11 +4,8 @@ use std::borrow::Cow;
 
 use gotmpl::{FunctionError, Functions, Object, Type, Value};
 
-use crate::arguments::{any, define, fail, string};
-
-/// How deep values may be nested for functions that walk them. Documents are far flatter; deeper
-/// ones are built by templates that mean harm, or are maps that contain themselves.
-pub(crate) const DEPTH_LIMIT: usize = 1_000;
+use crate::arguments::{any, define, string};
+use crate::depth::{DEPTH_LIMIT, descend};
 
 pub(crate) fn register(functions: &mut Functions) {
     define(functions, "typeOf", &[Type::Any], |_, a| {
@@ -96,9 +93,6 @@ pub(crate) fn deep_equal(left: &Value, right: &Value) -> Result<bool, FunctionEr
 }
 
 fn equal(left: &Value, right: &Value, depth: usize) -> Result<bool, FunctionError> {
-    let Some(depth) = depth.checked_sub(1) else {
-        return too_deep();
-    };
     Ok(match (left, right) {
         (Value::Nil, Value::Nil) => true,
         (Value::Bool(left), Value::Bool(right)) => left == right,
@@ -148,13 +142,6 @@ fn all_equal<'a>(
     depth: usize,
 ) -> Result<bool, FunctionError> {
     pairs.try_fold(true, |so_far, (left, right)| {
-        Ok(so_far && equal(left, right, depth)?)
+        Ok(so_far && descend(depth, |depth| equal(left, right, depth))?)
     })
-}
-
-/// The error for values that are nested too deeply, or contain themselves.
-pub(crate) fn too_deep<T>() -> Result<T, FunctionError> {
-    fail(format!(
-        "the value is nested more than {DEPTH_LIMIT} levels deep, or contains itself"
-    ))
 }

@@ -4,16 +4,14 @@
 //! JSON string. The expectations were printed by the function map of Helm 4.3.1, in the zone
 //! Europe/Berlin, on the data of `values.yaml`.
 
+mod common;
+
 use std::fmt::Write as _;
 use std::path::Path;
 
-use gotmpl::{Budget, Functions, Map, MissingKey, Options, TemplateSet, Value};
+use gotmpl::{Budget, Functions, Map};
 use sprig::Environment;
 use sprig::helm::RenderHost;
-
-/// Templates that all snippets see.
-const DEFINITIONS: &str = "{{define \"hello\"}}Hello {{.}}{{end}}\
-{{define \"loop\"}}{{include \"loop\" .}}{{end}}{{define \"none\"}}[{{.missing}}]{{end}}";
 
 fn functions() -> Functions {
     sprig::functions(&Environment {
@@ -23,36 +21,9 @@ fn functions() -> Functions {
 }
 
 fn run(text: &str, functions: &Functions, data: &Map) -> Result<String, String> {
-    let mut set = TemplateSet::new("gotpl");
-    set.parse("defs", DEFINITIONS, functions)
-        .map_err(|error| error.to_string())?;
-    set.parse("t", text, functions)
-        .map_err(|error| error.to_string())?;
-    let options = Options {
-        missing_key: MissingKey::Zero,
-    };
-    let printed = set.execute(
-        "t",
-        &Value::Map(data.clone()),
-        functions,
-        &mut RenderHost::default(),
-        options,
-        &mut Budget::default(),
-    );
-    match printed {
-        Ok(printed) => Ok(lossy(&printed)),
-        Err(error) => Err(error.to_string()),
-    }
-}
-
-/// Text with one U+FFFD for each invalid byte, as Go writes it into JSON.
-fn lossy(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    for chunk in bytes.utf8_chunks() {
-        text.push_str(chunk.valid());
-        text.extend(chunk.invalid().iter().map(|_| char::REPLACEMENT_CHARACTER));
-    }
-    text
+    let (mut host, mut budget) = (RenderHost::default(), Budget::default());
+    let printed = common::run_with(text, functions, data, &mut host, &mut budget)?;
+    Ok(common::lossy(&printed))
 }
 
 /// Runs the rows of a table and reports all that differ.

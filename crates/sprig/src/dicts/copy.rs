@@ -3,7 +3,7 @@
 use gotmpl::{Call, FunctionError, Functions, List, Map, Type, Value};
 
 use crate::arguments::{alias, any, define, fail};
-use crate::reflection::{DEPTH_LIMIT, too_deep};
+use crate::depth::{DEPTH_LIMIT, descend};
 
 pub(super) fn register(functions: &mut Functions) {
     define(functions, "deepCopy", &[Type::Any], |call, a| {
@@ -17,16 +17,13 @@ pub(super) fn register(functions: &mut Functions) {
 
 /// A copy that shares no map with the original. Strings and objects never change and are shared.
 fn copy(call: &mut dyn Call, value: &Value, depth: usize) -> Result<Value, FunctionError> {
-    let Some(depth) = depth.checked_sub(1) else {
-        return too_deep();
-    };
     match value {
         Value::List(list) if !list.is_nil() => {
             call.charge(size_of_val(list.items()))?;
             let items = list
                 .items()
                 .iter()
-                .map(|item| copy(call, item, depth))
+                .map(|item| descend(depth, |depth| copy(call, item, depth)))
                 .collect::<Result<_, _>>()?;
             Ok(Value::List(List::typed(list.element(), items)))
         }
@@ -35,7 +32,12 @@ fn copy(call: &mut dyn Call, value: &Value, depth: usize) -> Result<Value, Funct
             let entries = map
                 .entries()
                 .iter()
-                .map(|(key, value)| Ok((key.clone(), copy(call, value, depth)?)))
+                .map(|(key, value)| {
+                    Ok((
+                        key.clone(),
+                        descend(depth, |depth| copy(call, value, depth))?,
+                    ))
+                })
                 .collect::<Result<_, FunctionError>>()?;
             Ok(Value::Map(match map.methods() {
                 Some(name) => Map::named(name, entries),

@@ -3,7 +3,7 @@
 use gotmpl::{Call, Function, FunctionError, Functions, Map, Str, Type, Value};
 
 use crate::arguments::{Returned, any, as_map, fail, map};
-use crate::reflection::{DEPTH_LIMIT, too_deep};
+use crate::depth::{DEPTH_LIMIT, descend};
 
 const DICT: Type = Type::Map(&Type::Any);
 
@@ -45,9 +45,6 @@ fn merge(
     overwrite: bool,
     depth: usize,
 ) -> Result<(), FunctionError> {
-    let Some(depth) = depth.checked_sub(1) else {
-        return too_deep();
-    };
     if target.same(source) {
         return Ok(());
     }
@@ -82,7 +79,9 @@ fn merge_entry(
         return assign(target, key, value);
     };
     if let (Some(inner), Some(source)) = (inner_map(&current), inner_map(&value)) {
-        merge(call, &inner, &source, overwrite, depth)?;
+        descend(depth, |depth| {
+            merge(call, &inner, &source, overwrite, depth)
+        })?;
         // An empty map that got nothing is replaced by the source's, which is then shared.
         if !inner.is_empty() {
             return Ok(());

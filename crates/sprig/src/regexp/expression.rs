@@ -94,13 +94,13 @@ impl Expression {
         self.regex.find(text).map_or(b"", |found| found.as_bytes())
     }
 
-    /// The group that a name of a replacement refers to: the first one of that name in the match.
-    pub(super) fn named(&self, name: &[u8], groups: &Groups) -> Option<usize> {
-        let names = self.names.iter().zip(groups);
+    /// The groups of a name.
+    pub(super) fn named(&self, name: &[u8]) -> Vec<usize> {
+        let names = self.names.iter().enumerate();
         names
-            .enumerate()
-            .find(|(_, (found, group))| found.as_bytes() == name && group.is_some())
+            .filter(|(_, found)| found.as_bytes() == name)
             .map(|(index, _)| index)
+            .collect()
     }
 
     /// All matches that Go finds: an empty match right after another match is none.

@@ -23,23 +23,28 @@ pub(super) fn replace_all(
     replacement: &[u8],
     mode: Mode,
 ) -> Result<Option<Vec<u8>>, FunctionError> {
-    let template = mode == Mode::Template && replacement.contains(&b'$');
+    let parts = match mode {
+        Mode::Template => parse(expression, replacement),
+        Mode::Literal => vec![Part::Literal(replacement)],
+    };
+    let needs_groups = parts.iter().any(|part| !matches!(part, Part::Literal(_)));
     let mut replaced: Option<Vec<u8>> = None;
     let mut copied = 0;
     let mut reserved = 0;
-    expression.each_replaced(text, template, |groups| {
+    expression.each_replaced(text, needs_groups, |groups| {
         let Some(Some(whole)) = groups.first() else {
             return Ok(());
         };
         let output = replaced.get_or_insert_with(Vec::new);
         output.extend_from_slice(text.get(copied..whole.start).unwrap_or_default());
         copied = whole.end;
-        if template {
-            expand(output, expression, text, replacement, groups);
-        } else {
-            output.extend_from_slice(replacement);
+        if parts.len() > MANY_PARTS {
+            call.charge(parts.len())?;
         }
-        if output.len() >= reserved + (1 << 20) {
+        for part in &parts {
+            output.extend_from_slice(part.bytes(text, groups));
+        }
+        if output.len() >= reserved + STEP {
             reserve(call, output.len() - reserved)?;
             reserved = output.len();
         }
@@ -51,36 +56,62 @@ pub(super) fn replace_all(
     }))
 }
 
-fn expand(
-    output: &mut Vec<u8>,
-    expression: &Expression,
-    text: &[u8],
-    template: &[u8],
-    groups: &Groups,
-) {
+/// Templates of more parts are charged for each match, as they may take long to give nothing.
+const MANY_PARTS: usize = 64;
+
+/// How much is written between two charges.
+const STEP: usize = 1 << 20;
+
+/// A piece of a template.
+enum Part<'a> {
+    Literal(&'a [u8]),
+    /// The group of this number.
+    Group(usize),
+    /// The first of these groups that took part in the match.
+    Named(Vec<usize>),
+}
+
+impl Part<'_> {
+    fn bytes<'t>(&'t self, text: &'t [u8], groups: &Groups) -> &'t [u8] {
+        let group = |index: &usize| {
+            let range = groups.get(*index)?.clone()?;
+            text.get(range)
+        };
+        match self {
+            Self::Literal(text) => text,
+            Self::Group(index) => group(index).unwrap_or_default(),
+            Self::Named(indices) => indices.iter().find_map(group).unwrap_or_default(),
+        }
+    }
+}
+
+fn parse<'a>(expression: &Expression, template: &'a [u8]) -> Vec<Part<'a>> {
+    let mut parts = Vec::new();
     let mut rest = template;
     while let Some(dollar) = memchr::memchr(b'$', rest) {
         let (before, after) = rest.split_at(dollar);
-        output.extend_from_slice(before);
-        rest = after.get(1..).unwrap_or_default();
-        if let Some(after) = rest.strip_prefix(b"$") {
-            output.push(b'$');
+        parts.push(Part::Literal(before));
+        let (sign, after) = after.split_at(1);
+        if let Some(after) = after.strip_prefix(b"$") {
+            parts.push(Part::Literal(sign));
             rest = after;
             continue;
         }
-        let Some((name, after)) = reference(rest) else {
-            output.push(b'$');
+        let Some((name, after)) = reference(after) else {
+            parts.push(Part::Literal(sign));
+            rest = after;
             continue;
         };
         rest = after;
         // A number that is none after all, such as `01`, is looked up as a name too.
-        let index = number(name).or_else(|| expression.named(name, groups));
-        let group = index.and_then(|index| groups.get(index)?.clone());
-        if let Some(range) = group {
-            output.extend_from_slice(text.get(range).unwrap_or_default());
-        }
+        parts.push(match number(name) {
+            Some(index) => Part::Group(index),
+            None => Part::Named(expression.named(name)),
+        });
     }
-    output.extend_from_slice(rest);
+    parts.push(Part::Literal(rest));
+    parts.retain(|part| !matches!(part, Part::Literal(b"")));
+    parts
 }
 
 /// The name after a dollar sign, as long as it can be, and what follows.

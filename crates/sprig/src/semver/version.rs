@@ -40,6 +40,9 @@ pub enum VersionError {
         "error parsing version segment: strconv.ParseUint: parsing \"{0}\": value out of range"
     )]
     OutOfRange(String),
+    /// Strict only: a number does not fit 64 bits.
+    #[error("strconv.ParseUint: parsing \"{0}\": value out of range")]
+    StrictOutOfRange(String),
 }
 
 /// A semantic version, read leniently: `v1`, `1.2` and `01.2.3` are versions too.
@@ -294,7 +297,8 @@ fn number(part: Option<&str>) -> Result<u64, VersionError> {
 }
 
 fn strict_number(part: &str) -> Result<u64, VersionError> {
-    number(Some(part))
+    part.parse()
+        .map_err(|_| VersionError::StrictOutOfRange(part.to_owned()))
 }
 
 fn check_strict_number(part: &str) -> Result<(), VersionError> {

@@ -3,7 +3,8 @@
 use gotmpl::{FunctionError, Map, Object, Str, Value, strconv};
 
 use super::{LOCAL_DATE, LOCAL_DATETIME, LOCAL_TIME};
-use crate::reflection::{DEPTH_LIMIT, elements, too_deep};
+use crate::depth::{DEPTH_LIMIT, descend};
+use crate::reflection::elements;
 use crate::time::{Time, Zone, as_duration, as_time, format_duration};
 
 /// The text, or the error of the encoder; the outer error is for values without end.
@@ -73,9 +74,6 @@ impl Writer {
 
     /// A value under the current keys.
     fn entry(&mut self, value: &Value, depth: usize) -> Result<(), Fault> {
-        let Some(depth) = depth.checked_sub(1) else {
-            return Ok(too_deep()?);
-        };
         match kind(value, depth)? {
             Kind::Nil => Ok(()),
             Kind::Plain | Kind::Array => self.key_value(value, depth, false),
@@ -113,7 +111,7 @@ impl Writer {
             }
             self.line_break();
             self.header("[[", "]]");
-            self.table(item, depth)?;
+            descend(depth, |depth| self.table(item, depth))?;
         }
         Ok(())
     }
@@ -125,7 +123,7 @@ impl Writer {
             for (key, value) in &entries {
                 if is_table(kind(value, depth)?) == tables && !is_nil(value) {
                     self.keys.push(key.clone());
-                    self.entry(value, depth)?;
+                    descend(depth, |depth| self.entry(value, depth))?;
                     self.keys.pop();
                 }
             }
@@ -151,9 +149,6 @@ impl Writer {
 
     /// A value on one line.
     fn element(&mut self, value: &Value, depth: usize) -> Result<(), Fault> {
-        let Some(depth) = depth.checked_sub(1) else {
-            return Ok(too_deep()?);
-        };
         match value {
             Value::Nil => {}
             Value::Bool(value) => self.text(if *value { "true" } else { "false" }),
@@ -180,7 +175,7 @@ impl Writer {
             if index > 0 {
                 self.text(", ");
             }
-            self.element(item, depth)?;
+            descend(depth, |depth| self.element(item, depth))?;
         }
         self.output.push(b']');
         Ok(())
@@ -203,7 +198,7 @@ impl Writer {
                     continue;
                 }
                 let outer = std::mem::replace(&mut self.keys, vec![key.clone()]);
-                self.key_value(value, depth, true)?;
+                descend(depth, |depth| self.key_value(value, depth, true))?;
                 self.keys = outer;
                 if more || index + 1 != group.len() {
                     self.text(", ");
@@ -229,9 +224,6 @@ fn is_nil(value: &Value) -> bool {
 }
 
 fn kind(value: &Value, depth: usize) -> Result<Kind, Fault> {
-    let Some(depth) = depth.checked_sub(1) else {
-        return Ok(too_deep()?);
-    };
     Ok(match value {
         value if is_nil(value) => Kind::Nil,
         Value::Map(_) => Kind::Table,
@@ -251,7 +243,7 @@ fn array_kind(value: &Value, depth: usize) -> Result<Kind, Fault> {
     let items = elements(value).unwrap_or_default();
     let mut only_tables = !items.is_empty();
     for item in items.iter() {
-        match kind(item, depth)? {
+        match descend(depth, |depth| kind(item, depth))? {
             Kind::Nil => {
                 return Err(Fault::Encoder("toml: cannot encode array with nil element"));
             }
