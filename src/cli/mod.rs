@@ -4,11 +4,15 @@
 //! those would be set up.
 
 mod chart;
+mod charts;
 mod crd;
+mod dependency;
 mod lint;
 mod output;
 mod package;
+mod pull;
 mod run;
+mod search;
 mod show;
 mod template;
 mod values;
@@ -40,6 +44,10 @@ enum Verb {
     Lint(lint::Arguments),
     Show(show::Arguments),
     Package(package::Arguments),
+    Pull(Box<pull::Arguments>),
+    Search(Box<search::Arguments>),
+    #[command(visible_alias = "dep")]
+    Dependency(dependency::Arguments),
 }
 
 /// Runs the verb that the command line names. Whatever fails is said on standard error behind
@@ -62,6 +70,9 @@ pub fn run() -> ExitCode {
         Verb::Lint(arguments) => lint::run(&arguments),
         Verb::Show(arguments) => show::run(&arguments),
         Verb::Package(arguments) => package::run(&arguments),
+        Verb::Pull(arguments) => pull::run(&arguments),
+        Verb::Search(arguments) => search::run(&arguments),
+        Verb::Dependency(arguments) => dependency::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -209,6 +209,14 @@ impl Charts {
         self.repositories.names(repository, access).await
     }
 
+    /// The archive at an address.
+    ///
+    /// # Errors
+    /// See [`SourceError`].
+    pub async fn download(&self, url: &Url, access: &Access) -> Result<Vec<u8>, SourceError> {
+        self.repositories.download_url(url, access).await
+    }
+
     /// What the `repository` of a dependency means: a URL, `oci://…`, or the alias of an imported
     /// repository (`@name`, `alias:name`).
     ///

@@ -109,13 +109,13 @@ impl Sources {
     /// See [`SourceError`]; a transient one is worth another try, for any other the release is woken when it changes.
     pub async fn fetch(&self, source: &SourceRef) -> Result<ChartArtifact, SourceError> {
         match source {
-            SourceRef::Git(git) => self.from_git(git).await,
+            SourceRef::Git(git) => self.fetch_git(git).await,
             SourceRef::HelmRepository(source) => self.charts()?.from_repository(source).await,
             SourceRef::Oci(source) => self.charts()?.from_registry(source).await,
         }
     }
 
-    async fn from_git(&self, git: &GitSource) -> Result<ChartArtifact, SourceError> {
+    async fn fetch_git(&self, git: &GitSource) -> Result<ChartArtifact, SourceError> {
         let artifact = self.mirrors.artifact(git).await?;
         match &self.charts {
             Some(charts) if !git.skip_dep_update => dependencies::complete(charts, artifact).await,

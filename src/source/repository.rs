@@ -277,6 +277,23 @@ impl Repositories {
         Ok(content)
     }
 
+    /// The archive at an address, whatever its digest.
+    ///
+    /// # Errors
+    /// As [`archive`](Self::archive).
+    pub(super) async fn download_url(
+        &self,
+        url: &Url,
+        access: &Access,
+    ) -> Result<Vec<u8>, SourceError> {
+        let resolved = Resolved {
+            version: String::new(),
+            url: url.clone(),
+            digest: None,
+        };
+        self.download(url, access, &resolved).await
+    }
+
     /// The index of a repository, not older than the interval. All who ask at once share one
     /// request.
     async fn index(&self, repository: &Url, access: &Access) -> Result<Current, SourceError> {

@@ -6,6 +6,7 @@
     reason = "a test stops at the first thing that fails"
 )]
 
+mod dependency;
 mod hostile;
 mod oci;
 mod repository;

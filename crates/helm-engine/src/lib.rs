@@ -42,7 +42,7 @@ pub use manifest::{
     INSTALL_ORDER, Manifest, ManifestError, UNINSTALL_ORDER, compare_kinds, sort_manifests,
     split_manifests,
 };
-pub use package::{metadata_yaml, package};
+pub use package::{lock_yaml, metadata_yaml, package};
 pub use record::{Hook, HookEvent, HookExecution, HookPhase, Release, Status};
 pub use render::{
     RenderOptions, Rendered, coalesce_tables, coalesce_values, name_from_template, render,

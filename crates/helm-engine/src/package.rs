@@ -38,6 +38,12 @@ pub fn metadata_yaml(metadata: &Metadata) -> Vec<u8> {
     yaml(metadata)
 }
 
+/// `Chart.lock` as Helm writes it.
+#[must_use]
+pub fn lock_yaml(lock: &Lock) -> Vec<u8> {
+    yaml(lock)
+}
+
 fn yaml(value: &impl serde::Serialize) -> Vec<u8> {
     json::to_vec(value)
         .ok()
@@ -101,8 +107,4 @@ impl<W: Write> Packer<W> {
         self.archive
             .append_data(&mut header, format!("{base}/{name}"), data)
     }
-}
-
-fn lock_yaml(lock: &Lock) -> Vec<u8> {
-    yaml(lock)
 }

@@ -29,13 +29,7 @@ use crate::watch::{Caches, Scope};
 pub(super) fn run(flags: &Flags) -> Result<()> {
     init_logs(LogFormat::from(flags.log_format.as_str()), &flags.log_level)
         .map_err(|error| anyhow::anyhow!("{error}: --log-level"))?;
-    // One provider for every connection; the first to ask would choose otherwise.
-    if rustls::crypto::aws_lc_rs::default_provider()
-        .install_default()
-        .is_err()
-    {
-        bail!("a TLS provider was installed before ours");
-    }
+    install_tls()?;
     warn_of_old_flags(flags);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -45,6 +39,14 @@ pub(super) fn run(flags: &Flags) -> Result<()> {
     // Blocking work, such as a fetch that hangs, is not waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
     result
+}
+
+/// Chooses one TLS provider for every connection; the first to ask would choose otherwise.
+pub(super) fn install_tls() -> Result<()> {
+    match rustls::crypto::aws_lc_rs::default_provider().install_default() {
+        Ok(()) => Ok(()),
+        Err(_) => bail!("a TLS provider was installed before ours"),
+    }
 }
 
 fn warn_of_old_flags(flags: &Flags) {

@@ -1,5 +1,7 @@
 //! The digest that ties `Chart.lock` to `Chart.yaml`.
 
+use std::collections::BTreeMap;
+
 use sha2::{Digest as _, Sha256};
 
 use super::{Dependency, Lock};
@@ -9,14 +11,13 @@ use super::{Dependency, Lock};
 /// writes them in JSON.
 #[must_use]
 pub fn lock_digest(requested: &[Dependency], locked: &[Option<Dependency>]) -> String {
-    digest(&serde_json::json!([requested, locked]))
+    digest(&(requested, locked))
 }
 
 /// The digest that Helm 2 wrote into `requirements.lock`.
 #[must_use]
 pub fn helm2_lock_digest(requested: &[Dependency]) -> String {
-    // Go writes the field by its JSON name.
-    digest(&serde_json::json!({ "dependencies": requested }))
+    digest(&BTreeMap::from([("dependencies", requested)]))
 }
 
 impl Lock {
@@ -28,8 +29,9 @@ impl Lock {
     }
 }
 
-fn digest(value: &serde_json::Value) -> String {
-    let text = escape(&value.to_string());
+fn digest(value: &impl serde::Serialize) -> String {
+    // Keys keep the order of the fields; plain data in memory cannot fail to be written.
+    let text = escape(&serde_json::to_string(value).unwrap_or_default());
     let hash = Sha256::digest(text);
     let hex: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("sha256:{hex}")
