@@ -147,14 +147,17 @@ impl ChartServer {
 
     fn write_index(&self) {
         let listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut index = "apiVersion: v1\nentries:\n".to_owned();
-        for (name, entries) in &*listed {
-            index.push_str(&format!("  {name}:\n{}", entries.concat()));
-        }
-        if listed.is_empty() {
-            index = "apiVersion: v1\nentries: {}\n".to_owned();
-        }
-        index.push_str("generated: \"2026-01-01T00:00:00Z\"\n");
+        let charts = listed
+            .iter()
+            .map(|(name, entries)| format!("  {name}:\n{}", entries.concat()));
+        let charts: String = charts.collect();
+        let entries = if charts.is_empty() {
+            " {}\n".to_owned()
+        } else {
+            format!("\n{charts}")
+        };
+        let index =
+            format!("apiVersion: v1\nentries:{entries}generated: \"2026-01-01T00:00:00Z\"\n");
         self.put("/index.yaml", index.into_bytes());
     }
 
