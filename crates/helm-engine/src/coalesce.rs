@@ -4,6 +4,8 @@
 //! parent and its children share afterwards is visible to templates, and so part of the result.
 
 use gotmpl::{List, Map, Str, Value};
+use std::collections::BTreeSet;
+
 use goyaml::Tree;
 
 use crate::node::Node;
@@ -17,6 +19,23 @@ pub(crate) enum Mode {
     Coalesce,
     /// Null is a value like any other.
     Merge,
+}
+
+/// Which keys of a chart's values are wanted.
+#[derive(Clone, Debug)]
+pub(crate) enum Keys {
+    All,
+    /// These; `global` is always among them, since it flows into subcharts.
+    Some(BTreeSet<Str>),
+}
+
+impl Keys {
+    pub(crate) fn contain(&self, key: &[u8]) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(keys) => key == GLOBAL || keys.contains(key),
+        }
+    }
 }
 
 /// Two kinds of value that do not go together; the text is Helm's.
@@ -38,7 +57,18 @@ pub(crate) struct Coalescing<'w> {
 impl Coalescing<'_> {
     /// The values of a chart and of all that it depends on.
     pub(crate) fn values(&mut self, node: &Node<'_>, user: Map) -> Result<Map, TypeMismatch> {
-        self.chart(node, &user, "", self.mode)?;
+        self.chart(node, &user, "", self.mode, &Keys::All)?;
+        Ok(user)
+    }
+
+    /// The same, but only the values under some keys of the chart; `user` holds no others.
+    pub(crate) fn some_values(
+        &mut self,
+        node: &Node<'_>,
+        user: Map,
+        keys: &Keys,
+    ) -> Result<Map, TypeMismatch> {
+        self.chart(node, &user, "", self.mode, keys)?;
         Ok(user)
     }
 
@@ -48,11 +78,15 @@ impl Coalescing<'_> {
         dest: &Map,
         prefix: &str,
         mode: Mode,
+        keys: &Keys,
     ) -> Result<(), TypeMismatch> {
-        self.own_values(node, dest, prefix, mode);
+        self.own_values(node, dest, prefix, mode, keys);
         let path = concat(prefix, node.name());
         for child in node.children().iter() {
             let name = child.name();
+            if !keys.contain(name.as_bytes()) {
+                continue;
+            }
             let values = match dest.get(name.as_bytes()) {
                 None => {
                     let values = Map::new();
@@ -68,15 +102,15 @@ impl Coalescing<'_> {
                 }
             };
             self.globals(&values, dest, &path);
-            self.chart(child, &values, &path, mode)?;
+            self.chart(child, &values, &path, mode, &Keys::All)?;
         }
         Ok(())
     }
 
     /// A chart's own defaults under what is there already.
-    fn own_values(&mut self, node: &Node<'_>, dest: &Map, prefix: &str, mode: Mode) {
+    fn own_values(&mut self, node: &Node<'_>, dest: &Map, prefix: &str, mode: Mode, keys: &Keys) {
         let path = concat(prefix, node.name());
-        for (key, default) in node.default_values() {
+        for (key, default) in node.default_values(keys) {
             match dest.get(&key) {
                 Some(Value::Nil) if mode == Mode::Coalesce => {
                     dest.remove(&key);

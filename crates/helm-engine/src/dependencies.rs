@@ -1,13 +1,14 @@
 //! Which subcharts take part, under which names, and what the parent imports of their values.
 
-use std::cell::OnceCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use gotmpl::{Map, Str, Value};
 use goyaml::Tree;
 
 use crate::chart::{Chart, Dependency};
-use crate::coalesce::{Coalescing, Mode, TypeMismatch, deep_copy_map, tree_to_map};
+use crate::coalesce::{
+    Coalescing, Keys, Mode, TypeMismatch, deep_copy, deep_copy_map, tree_to_map,
+};
 use crate::node::Node;
 use crate::version;
 
@@ -25,37 +26,47 @@ pub(crate) fn process<'a>(
     Ok(root)
 }
 
-/// Values in which conditions and tags are looked up. They are put together on demand: most
-/// subcharts have neither.
+/// Values in which conditions and tags are looked up. They are put together on demand, and only
+/// those under the keys that are asked for: most subcharts ask for few, and each has the values of
+/// all its siblings in scope.
 enum Scope<'s, 'a> {
     User(&'s Map),
     Chart {
         parent: &'s Self,
         /// The chart as it was when its turn came, with all of its dependencies.
         node: &'s Node<'a>,
-        values: OnceCell<Map>,
     },
 }
 
 impl Scope<'_, '_> {
-    fn values(&self, warnings: &mut Vec<String>) -> Result<Map, TypeMismatch> {
+    /// A copy of the values under some keys.
+    fn values(&self, keys: &Keys, warnings: &mut Vec<String>) -> Result<Map, TypeMismatch> {
         match self {
-            Self::User(values) => Ok((*values).clone()),
-            Self::Chart {
-                parent,
-                node,
-                values,
-            } => {
-                if let Some(values) = values.get() {
-                    return Ok(values.clone());
-                }
-                let copy = deep_copy_map(&parent.values(warnings)?);
+            Self::User(values) => Ok(Map::from_entries(
+                values
+                    .entries()
+                    .iter()
+                    .filter(|(key, _)| keys.contain(key))
+                    .map(|(key, value)| (key.clone(), deep_copy(value))),
+            )),
+            Self::Chart { parent, node } => {
+                let values = parent.values(keys, warnings)?;
                 let mode = Mode::Coalesce;
-                let found = Coalescing { mode, warnings }.values(node, copy)?;
-                Ok(values.get_or_init(|| found).clone())
+                Coalescing { mode, warnings }.some_values(node, values, keys)
             }
         }
     }
+}
+
+/// The first keys of the paths that tags and conditions look at.
+fn switch_keys(dependencies: &[Dependency], path: &str) -> Keys {
+    let first = |path: &str| Str::from(path.split('.').next().unwrap_or(path));
+    let mut keys = BTreeSet::from([Str::from("tags")]);
+    for dependency in dependencies {
+        let conditions = dependency.condition.trim().split(',');
+        keys.extend(conditions.map(|condition| first(&format!("{path}{condition}"))));
+    }
+    Keys::Some(keys)
 }
 
 fn choose<'a>(
@@ -70,16 +81,13 @@ fn choose<'a>(
     let (children, mut dependencies) = candidates(node);
     let mut all = node.clone();
     all.choose(children, dependencies.clone());
-    let scope = Scope::Chart {
-        parent,
-        node: &all,
-        values: OnceCell::new(),
-    };
+    let scope = Scope::Chart { parent, node: &all };
     for dependency in &mut dependencies {
         dependency.enabled = true;
     }
     if dependencies.iter().any(has_switch) {
-        let values = scope.values(warnings)?;
+        let keys = switch_keys(&dependencies, path);
+        let values = scope.values(&keys, warnings)?;
         apply_tags(&mut dependencies, &values, warnings);
         apply_conditions(&mut dependencies, &values, path, warnings);
     }
@@ -246,7 +254,12 @@ fn import_all(node: &mut Node<'_>, warnings: &mut Vec<String>) -> Result<(), Typ
     for dependency in &mut dependencies {
         import(dependency, &values, &imported, warnings);
     }
-    let values = deep_copy_map(&values);
+    // What was imported shares maps with the values that it comes from.
+    let values = if imported.is_empty() {
+        values
+    } else {
+        deep_copy_map(&values)
+    };
     Coalescing { mode, warnings }.tables(&values, &imported, "", mode);
     node.set_values(values);
     node.set_dependencies(dependencies);

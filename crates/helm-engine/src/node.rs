@@ -6,7 +6,7 @@ use gotmpl::{Map, Str, Value};
 use goyaml::Tree;
 
 use crate::chart::{Chart, Dependency};
-use crate::coalesce::{deep_copy, snapshot};
+use crate::coalesce::{Keys, deep_copy};
 
 /// A chart as its parent sees it. Charts are shared and never changed; what processing decides is
 /// kept here.
@@ -124,17 +124,19 @@ impl<'a> Node<'a> {
     }
 
     /// A deep copy of the defaults, key by key.
-    pub(crate) fn default_values(&self) -> Vec<(Str, Value)> {
+    pub(crate) fn default_values(&self, keys: &Keys) -> Vec<(Str, Value)> {
         if let Some(values) = &self.values {
-            let mut entries = snapshot(values);
-            for (_, value) in &mut entries {
-                *value = deep_copy(value);
-            }
-            return entries;
+            return values
+                .entries()
+                .iter()
+                .filter(|(key, _)| keys.contain(key))
+                .map(|(key, value)| (key.clone(), deep_copy(value)))
+                .collect();
         }
         match &self.chart.values {
             Some(Tree::Map(entries)) => entries
                 .iter()
+                .filter(|(key, _)| keys.contain(key))
                 .map(|(key, tree)| (key.clone(), tree.to_value()))
                 .collect(),
             _ => Vec::new(),
