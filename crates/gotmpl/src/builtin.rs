@@ -1,6 +1,6 @@
 //! The functions that text/template has by itself.
 
-use crate::{FunctionError, List, Type, Value, compare, escape, fmt};
+use crate::{FunctionError, List, Object, Str, Type, Value, compare, escape, fmt};
 
 /// A built-in function. `and` and `or`, which leave arguments unevaluated, and `call` and `len`,
 /// which look at how an argument is written or held, are part of execution.
@@ -129,15 +129,20 @@ fn escaped(
     if let [Value::String(text)] = values {
         return Ok(Value::String(escape(text).into()));
     }
-    let printable: Vec<Value> = values
-        .iter()
-        .map(|value| match value {
-            Value::Nil => "<no value>".into(),
-            value => value.clone(),
-        })
-        .collect();
     let mut text = Vec::new();
-    fmt::append_print(&mut text, &printable, limit)?;
+    let mut after_string = true;
+    for value in values {
+        // Go prints the text `<no value>` for a nil, which counts as a string.
+        let string = matches!(value, Value::String(_) | Value::Nil);
+        if !string && !after_string {
+            text.push(b' ');
+        }
+        match value {
+            Value::Nil => text.extend_from_slice(b"<no value>"),
+            value => fmt::append_printable(&mut text, value, limit)?,
+        }
+        after_string = string;
+    }
     Ok(Value::String(escape(&text).into()))
 }
 
@@ -151,6 +156,24 @@ pub(crate) fn underlying(value: &Value) -> Option<Value> {
         .map(Value::Map)
         .or_else(|| object.as_list().map(Value::List))
         .or_else(|| object.as_basic())
+}
+
+/// What stands for an index that is held in an interface: `slice` does not look inside.
+#[derive(Debug)]
+pub(crate) struct HeldIndex;
+
+impl Object for HeldIndex {
+    fn go_type(&self) -> &'static str {
+        "interface {}"
+    }
+
+    fn display(&self) -> Str {
+        Str::default()
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
 }
 
 /// The name of the type, of what it points to for a pointer.

@@ -180,8 +180,8 @@ impl<'a> Executor<'a> {
             Value::String(text) => self.output.extend_from_slice(text),
             _ => {
                 let limit = self.budget.limits().output;
-                if fmt::append_value(&mut self.output, value, limit).is_err() {
-                    return Err(self.exceeded(frame, Exceeded::Output(limit)));
+                if let Err(error) = fmt::append_printable(&mut self.output, value, limit) {
+                    return Err(self.fail(frame, error.to_string()));
                 }
             }
         }

@@ -76,6 +76,18 @@ pub fn append_value(buffer: &mut Vec<u8>, value: &Value, limit: usize) -> Result
     printer.finish()
 }
 
+/// Appends the text of a value as actions print it: a pointer without `String()` is followed.
+pub(crate) fn append_printable(
+    buffer: &mut Vec<u8>,
+    value: &Value,
+    limit: usize,
+) -> Result<(), TooLarge> {
+    match value {
+        Value::Object(object) if !object.is_stringer() => append_pointee(buffer, value, limit),
+        _ => append_value(buffer, value, limit),
+    }
+}
+
 /// Appends the text of a value, of what it points to for a pointer.
 pub(crate) fn append_pointee(
     buffer: &mut Vec<u8>,

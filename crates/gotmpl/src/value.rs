@@ -114,10 +114,6 @@ impl List {
         self.0.nil
     }
 
-    pub(crate) fn address(&self) -> usize {
-        Rc::as_ptr(&self.0).addr()
-    }
-
     /// Whether nothing else refers to it.
     pub(crate) fn is_unshared(&self) -> bool {
         Rc::strong_count(&self.0) == 1
@@ -293,10 +289,6 @@ impl Map {
         Rc::ptr_eq(&self.0, &other.0)
     }
 
-    pub(crate) fn address(&self) -> usize {
-        Rc::as_ptr(&self.0).addr()
-    }
-
     /// Whether nothing else refers to it.
     pub(crate) fn is_unshared(&self) -> bool {
         Rc::strong_count(&self.0) == 1
@@ -325,6 +317,12 @@ pub trait Object {
     fn signature(&self, name: &str) -> Option<Signature> {
         let _ = name;
         None
+    }
+
+    /// Whether [`signature`](Self::signature) knows all methods, so that a name without one is
+    /// none, and arguments to it are not even evaluated.
+    fn declares_methods(&self) -> bool {
+        false
     }
 
     /// Calls a method; `None` if the type has none of that name. The error is Go's error text.

@@ -1,6 +1,6 @@
 //! Rows that Go 1.26's text/template has answered. A row is `MISSINGKEY TEXT STATUS ANSWER`, with
 //! tabs between, and after a nested error the texts of the errors that it wraps. `TEXT` may hold
-//! several templates, with U+001E between.
+//! several templates, with U+001E between. `tests/oracle` is the program that answers.
 
 #![allow(
     clippy::unwrap_used,
@@ -95,6 +95,11 @@ fn values_are_printed_as_in_go() {
 #[test]
 fn nested_executions_fail_as_in_go() {
     golden("nested");
+}
+
+#[test]
+fn random_templates_execute_as_in_go() {
+    golden("random");
 }
 
 /// Rows of one's own, made by the same program.

@@ -91,13 +91,40 @@ impl Executor<'_> {
             }
             _ => {}
         }
-        let values = self.arguments(frame, dot, &named.name, signature, operands, last)?;
+        let values = if builtin == Builtin::Slice {
+            self.check_count(frame, &named.name, signature, operands, last.is_some())?;
+            self.slice_arguments(frame, dot, operands, last)?
+        } else {
+            self.arguments(frame, dot, &named.name, signature, operands, last)?
+        };
         let result = match builtin {
             Builtin::Len => builtin::length(values.first().unwrap_or(&Value::Nil), false),
             Builtin::Call => Err(not_callable(frame, &values, operands)),
             _ => builtin.call(&values, self.budget.limits().output),
         };
         self.finish_call(frame, call.node, &named.name, values, result)
+    }
+
+    /// The arguments of `slice`, which refuses an index that comes out of a container of
+    /// interfaces.
+    fn slice_arguments(
+        &mut self,
+        frame: &mut Frame<'_>,
+        dot: &Held,
+        operands: Span,
+        last: Option<Value>,
+    ) -> Run<Vec<Value>> {
+        let mut values = Vec::with_capacity(4);
+        for at in operands.start..operands.end {
+            let held = self.held_operand(frame, dot, at)?;
+            values.push(if held.in_interface && at > operands.start {
+                Value::Object(std::rc::Rc::new(builtin::HeldIndex))
+            } else {
+                held.value
+            });
+        }
+        values.extend(last);
+        Ok(values)
     }
 
     /// `and` and `or`: the first argument that decides, else the last one.
@@ -338,7 +365,9 @@ impl Executor<'_> {
             (Type::List(element), Value::List(list)) if list.element() == *element => {
                 Ok(held.value)
             }
-            (Type::Map(element), Value::Map(map)) if map.element() == *element => Ok(held.value),
+            (Type::Map(element), Value::Map(map)) if map.element() == *element => {
+                Ok(Value::Map(map.without_name()))
+            }
             (_, Value::Object(_)) => self.admit_object(frame, held, parameter),
             (_, Value::Nil) if !held.in_interface => {
                 if parameter.can_be_nil() {

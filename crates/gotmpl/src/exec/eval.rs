@@ -432,7 +432,7 @@ impl Executor<'_> {
         } else {
             None
         };
-        if field.is_none() {
+        if field.is_none() && (signature.is_some() || !object.declares_methods()) {
             let method = super::call::Method {
                 name: text.clone(),
                 node: Node::Operand(word),
@@ -440,9 +440,11 @@ impl Executor<'_> {
                 arguments,
             };
             let body = |name: &str, values: &[Value]| object.call(name, values);
+            let node = frame.node;
             if let Some(value) = self.method(frame, dot, &method, last, body)? {
                 return Ok(value);
             }
+            frame.node = node;
         }
         match (field, object.as_map()) {
             (Some(_), _) if has_arguments => {

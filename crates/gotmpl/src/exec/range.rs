@@ -12,6 +12,8 @@ struct Loop<'d> {
     branch: Branch,
     /// The variables of its pipeline.
     variables: Span,
+    /// What its pipeline gave.
+    value: &'d Value,
 }
 
 impl Executor<'_> {
@@ -22,6 +24,7 @@ impl Executor<'_> {
             dot,
             branch,
             variables: pipe.map(|pipe| pipe.variables).unwrap_or_default(),
+            value: &value,
         };
         self.iterate(frame, &round, &value)
     }
@@ -56,26 +59,26 @@ impl Executor<'_> {
                     .collect();
                 self.rounds(frame, round, entries.into_iter())
             }
-            Value::Int(end) => self.count(frame, round, value, *end, Value::Int),
-            Value::Int64(end) => self.count(frame, round, value, *end, Value::Int64),
+            Value::Int(end) => self.count(frame, round, *end, Value::Int),
+            Value::Int64(end) => self.count(frame, round, *end, Value::Int64),
             Value::Int32(end) => {
                 let convert = |at| Value::Int32(i32::try_from(at).unwrap_or(i32::MAX));
-                self.count(frame, round, value, i64::from(*end), convert)
+                self.count(frame, round, i64::from(*end), convert)
             }
             Value::Uint8(end) => {
                 let convert = |at| Value::Uint8(u8::try_from(at).unwrap_or(u8::MAX));
-                self.count(frame, round, value, i64::from(*end), convert)
+                self.count(frame, round, i64::from(*end), convert)
             }
             Value::Uint64(end) => {
                 let end = i64::try_from(*end).unwrap_or(i64::MAX);
                 let convert = |at| Value::Uint64(u64::try_from(at).unwrap_or(0));
-                self.count(frame, round, value, end, convert)
+                self.count(frame, round, end, convert)
             }
             Value::Object(_) => match underlying(value) {
                 Some(value) => self.iterate(frame, round, &value),
-                None => Err(self.not_iterable(frame, value)),
+                None => Err(self.not_iterable(frame, round.value)),
             },
-            _ => Err(self.not_iterable(frame, value)),
+            _ => Err(self.not_iterable(frame, round.value)),
         }
     }
 
@@ -89,12 +92,11 @@ impl Executor<'_> {
         &mut self,
         frame: &mut Frame<'_>,
         round: &Loop<'_>,
-        value: &Value,
         end: i64,
         convert: impl Fn(i64) -> Value,
     ) -> Run<Flow> {
         if round.variables.len() > 1 {
-            let text = text(value);
+            let text = text(round.value);
             let message = format!("can't use {text} to iterate over more than one variable");
             return Err(self.fail(frame, message));
         }

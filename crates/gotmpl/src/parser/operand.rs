@@ -149,8 +149,7 @@ fn number(text: &[u8], token: Token) -> Parse<Number> {
     match token.kind {
         TokenKind::CharConstant => character(&mut number, text)?,
         TokenKind::Complex => {
-            let parts = strconv::parse_complex(text)
-                .map_err(|_| format!("illegal number syntax: {}", strconv::quote(text)))?;
+            let parts = strconv::parse_complex(text)?;
             complex(&mut number, parts);
         }
         _ => real(&mut number, text)?,

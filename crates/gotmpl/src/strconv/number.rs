@@ -203,28 +203,52 @@ fn multiply_by_power_of_two(bits: u64, mut exponent: i64) -> f64 {
     value
 }
 
-/// A complex constant `1+2i`: real part, imaginary part.
-pub(crate) fn parse_complex(text: &[u8]) -> Result<(f64, f64), NumberError> {
-    let body = text.strip_suffix(b"i").ok_or(NumberError::Syntax)?;
-    let exponent_marks: &[u8] = if body.iter().any(|byte| matches!(byte, b'x' | b'X')) {
-        b"pP"
-    } else {
-        b"eEpP"
-    };
-    let split = (1..body.len())
-        .rev()
-        .find(|&index| {
-            matches!(body.get(index), Some(b'+' | b'-'))
-                && !body
-                    .get(index - 1)
-                    .is_some_and(|before| exponent_marks.contains(before))
-        })
-        .ok_or(NumberError::Syntax)?;
-    let (real, imaginary) = body.split_at_checked(split).ok_or(NumberError::Syntax)?;
+/// A complex constant `1+2i`: real part, imaginary part. The error is that of Go's `fmt.Sscan`,
+/// which reads it.
+pub(crate) fn parse_complex(text: &[u8]) -> Result<(f64, f64), String> {
+    let (real, rest) = split_float(text);
+    let (imaginary, rest) = split_float(rest);
+    if !matches!(imaginary, [b'+' | b'-', _, ..]) || !rest.starts_with(b"i") {
+        return Err("syntax error scanning complex number".to_owned());
+    }
     Ok((parse_part(real)?, parse_part(imaginary)?))
 }
 
-/// A part of a complex number; integers may be written in any base.
-fn parse_part(text: &[u8]) -> Result<f64, NumberError> {
-    parse_float(text)
+/// What may be a float at the start, and the rest.
+fn split_float(text: &[u8]) -> (&[u8], &[u8]) {
+    let sign = usize::from(matches!(text, [b'+' | b'-', ..]));
+    let unsigned = text.get(sign..).unwrap_or_default();
+    let hex = matches!(unsigned, [b'0', b'x' | b'X', ..]);
+    let mut at = sign + if hex { 2 } else { 0 };
+    let run = |at: usize, hex: bool| {
+        let rest = text.get(at..).unwrap_or_default().iter();
+        let digit = |byte: &&u8| match byte {
+            b'_' => true,
+            byte if hex => byte.is_ascii_hexdigit(),
+            byte => byte.is_ascii_digit(),
+        };
+        at + rest.take_while(digit).count()
+    };
+    at = run(at, hex);
+    if text.get(at) == Some(&b'.') {
+        at = run(at + 1, hex);
+    }
+    let marks: &[u8] = if hex { b"pP" } else { b"eEpP" };
+    if text.get(at).is_some_and(|byte| marks.contains(byte)) {
+        at += 1;
+        at += usize::from(matches!(text.get(at), Some(b'+' | b'-')));
+        at = run(at, false);
+    }
+    text.split_at_checked(at).unwrap_or((text, &[]))
+}
+
+fn parse_part(text: &[u8]) -> Result<f64, String> {
+    parse_float(text).map_err(|error| {
+        let reason = match error {
+            NumberError::Syntax => "invalid syntax",
+            NumberError::Range => "value out of range",
+        };
+        let text = super::quote(text);
+        format!("strconv.ParseFloat: parsing {text}: {reason}")
+    })
 }

@@ -37,6 +37,10 @@ impl Object for Obj {
         })
     }
 
+    fn declares_methods(&self) -> bool {
+        true
+    }
+
     fn signature(&self, name: &str) -> Option<Signature> {
         Some(match name {
             "Hello" => Signature::fixed(&[Type::String]),
@@ -51,9 +55,7 @@ impl Object for Obj {
 
     fn call(&self, name: &str, arguments: &[Value]) -> Option<Result<Value, String>> {
         Some(match (name, arguments) {
-            ("Hello", [Value::String(who)]) => {
-                Ok(Value::string(format!("hello {}", who.to_text())))
-            }
+            ("Hello", [Value::String(who)]) => Ok(Value::string([b"hello ", &**who].concat())),
             ("Sum", numbers) => Ok(Value::Int(numbers.iter().map(int).sum())),
             ("Fails", _) => Err("it failed".to_owned()),
             ("Nothing", _) => Ok(Value::Nil),
@@ -362,6 +364,13 @@ fn text(value: &Value) -> String {
     }
 }
 
+fn bytes(value: &Value) -> &[u8] {
+    match value {
+        Value::String(text) => text,
+        other => panic!("not a string: {other:?}"),
+    }
+}
+
 fn length(value: &Value) -> Answer {
     let length = match value {
         Value::List(list) => list.items().len(),
@@ -391,8 +400,9 @@ pub fn functions() -> Functions {
         Ok(Value::Int(i64::try_from(a.len()).unwrap()))
     });
     add("strs", &[Type::String], Some(Type::String), |_, a| {
-        let rest: Vec<_> = a[1..].iter().map(text).collect();
-        Ok(Value::string(format!("{}|{}", text(&a[0]), rest.join(","))))
+        let bytes: Vec<_> = a.iter().map(bytes).collect();
+        let rest = bytes[1..].join(&b","[..]);
+        Ok(Value::string([bytes[0], b"|", &rest].concat()))
     });
     add("fl", &[Type::Float64], None, |_, a| Ok(a[0].clone()));
     add("boolean", &[Type::Bool], None, |_, a| Ok(a[0].clone()));
@@ -441,10 +451,14 @@ pub fn functions() -> Functions {
         Ok(Value::string(a[0].type_name().into_owned()))
     });
     add("dict", &[], Some(Type::Any), |_, a| {
-        let entries = a
-            .chunks_exact(2)
-            .map(|pair| (text(&pair[0]), pair[1].clone()));
-        Ok(Map::from_entries(entries).into())
+        let map = Map::new();
+        for pair in a.chunks_exact(2) {
+            let Value::String(key) = &pair[0] else {
+                return Err("key is no string".into());
+            };
+            map.insert(key.clone(), pair[1].clone());
+        }
+        Ok(map.into())
     });
     add(
         "set",
