@@ -33,7 +33,7 @@ pub struct Mirrors {
     shared: Arc<Shared>,
 }
 
-struct Shared {
+pub(super) struct Shared {
     context: Arc<Context>,
     cache: CacheDirectory,
     table: Mutex<Table>,
@@ -134,6 +134,8 @@ impl Mirrors {
             table: Mutex::default(),
         });
         tokio::spawn(maintain(Arc::downgrade(&shared)));
+        let credentials = &shared.context.options.daemon_credentials;
+        super::watch::spawn(credentials, Arc::downgrade(&shared));
         Ok(Self { shared })
     }
 
@@ -279,6 +281,15 @@ impl Shared {
             })
             .cloned()
             .collect()
+    }
+
+    /// Asks again where the last answer was a failure.
+    pub(super) fn retry_failed(&self) {
+        for mirror in self.matching(None) {
+            if mirror.lock().error.is_some() {
+                mirror.poke();
+            }
+        }
     }
 
     fn sweep_orphans(&self) {

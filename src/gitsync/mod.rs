@@ -24,6 +24,7 @@ mod source;
 mod store;
 mod tree;
 mod url;
+mod watch;
 mod wire;
 
 pub use artifact::{ChartArtifact, ChartFile, ChartName};

@@ -27,6 +27,9 @@ fn make_writable(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
+/// What is wrong, and how to make it so.
+type Damage = (&'static str, fn(&Rig));
+
 /// A chart of several files, so that a flipped byte may hit any kind of object.
 async fn rig_with_chart() -> Rig {
     let rig = Rig::new();
@@ -73,17 +76,17 @@ async fn s15_no_flipped_byte_is_ever_rendered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r17_a_mirror_that_is_damaged_in_any_way_is_fetched_anew() {
-    let damages: [(&str, fn(&Rig)); 9] = [
+    let damages: [Damage; 9] = [
         ("no packs", |rig| {
             for path in files(rig, "") {
                 fs::remove_file(path).unwrap();
             }
         }),
         ("no index", |rig| {
-            fs::remove_file(&files(rig, ".idx")[0]).unwrap()
+            fs::remove_file(&files(rig, ".idx")[0]).unwrap();
         }),
         ("no pack", |rig| {
-            fs::remove_file(&files(rig, ".pack")[0]).unwrap()
+            fs::remove_file(&files(rig, ".pack")[0]).unwrap();
         }),
         ("a cut pack", |rig| {
             let path = &files(rig, ".pack")[0];
@@ -122,7 +125,7 @@ async fn r17_a_mirror_that_is_damaged_in_any_way_is_fetched_anew() {
             fs::create_dir_all(rig.mirror_dir().with_extension("new").join("objects")).unwrap();
         }),
         ("no HEAD", |rig| {
-            fs::remove_file(rig.mirror_dir().join("HEAD")).unwrap()
+            fs::remove_file(rig.mirror_dir().join("HEAD")).unwrap();
         }),
     ];
     for (what, damage) in damages {
@@ -295,7 +298,7 @@ async fn r15_a_cache_directory_that_cannot_be_made_is_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_budget_of_the_cache_evicts_the_least_recently_used_mirror() {
     let rig = Rig::with(GitOptions::default(), |options| {
-        options.limits.cache_bytes = 150_000
+        options.limits.cache_bytes = 150_000;
     });
     let other = rig.server.repository("other").unwrap();
     for (repository, index) in [(&rig.repository, 1), (&other, 7)] {

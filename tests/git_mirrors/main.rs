@@ -1,10 +1,19 @@
 //! Mirrors against real git servers on loopback.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "helpers of tests"
+)]
 
 mod basics;
 mod damage;
 mod hostile;
 mod https;
+mod monorepo;
+mod noexec;
 mod refs;
+mod secrecy;
+mod ssh;
 mod support;
 mod tls;
