@@ -1,4 +1,10 @@
 //! Keys and certificates are valid, and laid out as Go lays them out.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by panicking"
+)]
 
 mod common;
 

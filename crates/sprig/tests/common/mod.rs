@@ -1,5 +1,9 @@
 //! Executing snippets the way Helm's engine does.
-#![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "each test file uses a part of it, and fails by panicking"
+)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,7 +98,7 @@ pub(crate) fn fixed() -> Environment {
     Environment {
         random: Arc::new(Dice::default()),
         clock: Arc::new(Stopped(1_704_164_645)),
-        time_zone: jiff::tz::TimeZone::UTC,
+        time_zone: jiff::tz::TimeZone::UTC.into(),
         ..Environment::default()
     }
 }
