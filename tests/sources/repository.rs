@@ -1,3 +1,5 @@
+//! Versions, caches and credentials of Helm repositories.
+
 use std::time::Duration;
 
 use helm_operator::source::{HelmRepositorySource, Reason};
