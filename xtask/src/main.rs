@@ -9,8 +9,8 @@
 mod bench;
 mod cargo;
 mod cluster;
-mod crd;
 mod demo;
+mod generated;
 mod golden;
 mod test;
 mod tidy;
@@ -28,6 +28,8 @@ enum Task {
     Test(test::Arguments),
     /// Writes the files that are made from the Rust types and the chart.
     Crd,
+    /// Writes docs/cli.md from what the binary says about itself.
+    Docs,
     /// Writes tests/golden/expected from what the stock helm does with tests/golden/cases.
     Golden(golden::Arguments),
     /// Starts a throw-away cluster and keeps it until stdin ends or Ctrl-C.
@@ -42,7 +44,8 @@ fn main() -> ExitCode {
     let done = match Task::parse() {
         Task::Tidy => tidy::run(),
         Task::Test(arguments) => test::run(&arguments),
-        Task::Crd => crd::run(),
+        Task::Crd => generated::crd(),
+        Task::Docs => generated::docs(),
         Task::Golden(arguments) => golden::run(&arguments),
         Task::Cluster => cluster::run(),
         Task::Demo => demo::run(),
