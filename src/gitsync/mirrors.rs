@@ -189,6 +189,17 @@ impl Mirrors {
         mirror.artifact(source, &reference).await
     }
 
+    /// Has the remote of `source` asked before the next [`artifact`](Self::artifact) is answered: someone wants the
+    /// newest now.
+    pub fn refresh(&self, source: &GitSource) {
+        let Ok((key, reference)) = self.shared.identify(source) else {
+            return;
+        };
+        let mirror = self.shared.mirror(&mut self.shared.lock(), &key, source);
+        mirror.lock().demand(&reference);
+        mirror.poke();
+    }
+
     /// The stream of changes. Several receivers share them: each change goes to one.
     #[must_use]
     pub fn changes(&self) -> Changes {

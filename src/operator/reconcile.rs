@@ -243,6 +243,11 @@ impl<'a> Sync<'a> {
     async fn inputs(&mut self) -> Result<Inputs, End> {
         let source = super::chart::source_of(&self.release, &self.context.settings);
         let source = source.map_err(|trouble| self.fail(trouble))?;
+        let requested = self.release.annotations().get(RECONCILE_ANNOTATION);
+        if requested.is_some() && requested != self.before.last_handled_reconcile_at.as_ref() {
+            // Someone wants the newest now, and not what the last poll saw.
+            self.context.sources.refresh(&source);
+        }
         let artifact = match self.context.sources.fetch(&source).await {
             Ok(artifact) => artifact,
             Err(error) if error.reason() == crate::source::Reason::Cloning => {

@@ -1,6 +1,7 @@
 //! The daemon's HTTP server: health, metrics, 1.4's `sync-git`, and push webhooks.
 
 mod hooks;
+mod sources;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use tokio::net::TcpListener;
 use crate::telemetry::Metrics;
 
 pub use hooks::{Hooks, SyncRepository, hook_routes};
+pub use sources::{RefReport, SourceReport, sources_routes};
 
 /// What `/readyz` looks at.
 #[derive(Debug, Default)]

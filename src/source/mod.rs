@@ -103,6 +103,13 @@ impl Sources {
         self.mirrors.forget(release);
     }
 
+    /// Has the place of `source` asked for news before the next [`fetch`](Self::fetch) is answered.
+    pub fn refresh(&self, source: &SourceRef) {
+        if let SourceRef::Git(git) = source {
+            self.mirrors.refresh(git);
+        }
+    }
+
     /// The files of the chart at `source`, now.
     ///
     /// # Errors

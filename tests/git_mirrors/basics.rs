@@ -315,3 +315,19 @@ async fn two_spellings_of_one_remote_share_a_mirror() {
         0
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refresh_makes_the_next_answer_the_newest() {
+    let rig = Rig::new();
+    rig.write_chart("app", "one");
+    rig.repository.commit("first").unwrap();
+    let source = rig.source("app").at("main");
+    rig.use_chart("app", &source).await.unwrap();
+    rig.write_chart("app", "two");
+    let second = rig.repository.commit("second").unwrap();
+    rig.mirrors.refresh(&source);
+    assert_eq!(
+        rig.mirrors.artifact(&source).await.unwrap().revision,
+        second
+    );
+}

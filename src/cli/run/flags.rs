@@ -6,12 +6,24 @@ use std::time::Duration;
 
 use clap::{ArgAction, Args};
 
+use secrecy::SecretString;
+
+use crate::gitsync::Schedule;
 use crate::operator::Shard;
 
 /// Reads a Go duration: `3m`, `90s`, `1h30m`.
 fn duration(text: &str) -> Result<Duration, String> {
     let parsed = crate::api::Duration::parse(text).map_err(|error| error.to_string())?;
     Ok(parsed.get())
+}
+
+/// Reads a Go duration or a cron expression.
+fn schedule(text: &str) -> Result<Schedule, String> {
+    match duration(text) {
+        Ok(interval) => Schedule::every(interval).map_err(|error| error.to_string()),
+        Err(_) if text.contains(' ') => Schedule::cron(text).map_err(|error| error.to_string()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reads `:3030` and `127.0.0.1:3030`.
@@ -85,11 +97,22 @@ pub(in crate::cli) struct Flags {
     /// How long a git remote may send nothing.
     #[arg(long, value_parser = duration, default_value = "20s")]
     pub(super) git_timeout: Duration,
-    /// How often git remotes are polled.
-    #[arg(long, value_parser = duration, default_value = "5m")]
-    pub(super) git_poll_interval: Duration,
+    /// How often git remotes are polled: a duration, or a cron expression in UTC ("*/5 * * * *").
+    #[arg(long, value_parser = schedule, default_value = "5m")]
+    pub(super) git_poll_interval: Schedule,
+    /// Proxy for git over http(s): http://[USER:PASSWORD@]HOST:PORT; else that of the environment.
+    #[arg(long, env = "HELM_OPERATOR_GIT_PROXY", hide_env_values = true)]
+    pub(super) git_proxy: Option<SecretString>,
+    /// Bytes that all git mirrors together may take on disk.
+    #[arg(long, default_value_t = 10 << 30)]
+    pub(super) git_cache_bytes: u64,
+    /// Secrets of push webhooks: a file with one a line, or a directory with a file for each
+    /// provider (github, gitlab, gitea, bitbucket, generic) or one named secret for all. Without
+    /// it, hooks are refused.
+    #[arg(long)]
+    pub(super) hook_secrets: Option<PathBuf>,
     /// Ref of git charts that name none; HEAD is the default branch of the remote.
-    #[arg(long, default_value = "master")]
+    #[arg(long, default_value = "HEAD")]
     pub(super) git_default_ref: String,
     /// Allow git over plain http.
     #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true,
@@ -255,8 +278,10 @@ mod tests {
         assert_eq!(flags.charts_sync_interval, Duration::from_secs(180));
         assert_eq!(flags.status_update_interval, Duration::from_secs(10));
         assert_eq!(flags.git_timeout, Duration::from_secs(20));
-        assert_eq!(flags.git_poll_interval, Duration::from_secs(300));
-        assert_eq!(flags.git_default_ref, "master");
+        let five_minutes = Duration::from_secs(300);
+        assert!(matches!(flags.git_poll_interval, Schedule::Every(every) if every == five_minutes));
+        // The one that differs: a remote knows its default branch better than a flag.
+        assert_eq!(flags.git_default_ref, "HEAD");
         assert!(flags.update_chart_deps && !flags.log_release_diffs);
         assert!(flags.helm_2.given().is_empty());
     }

@@ -16,11 +16,11 @@ use tokio::net::TcpListener;
 pub(super) use flags::Flags;
 
 use crate::gitsync::{
-    DaemonCredentials, MirrorState, Mirrors, Options as GitOptions, Policy, Schedule,
+    DaemonCredentials, Limits, MirrorState, Mirrors, Options as GitOptions, Policy,
 };
 use crate::lock::{LeaderGuard, LeaderLease, Leadership, LeaseSettings, ReleaseLocks};
 use crate::operator::{ClusterSecrets, Operator, Parts, Settings, Stopped};
-use crate::server::{Health, ServerState, routes, serve};
+use crate::server::{Health, Hooks, ServerState, hook_routes, routes, serve, sources_routes};
 use crate::source::{Charts, ImportedRepository, RepositoryOptions, SecretReader, Sources, import};
 use crate::telemetry::{LogFormat, Metrics, MirrorMetrics, init_logs};
 use crate::watch::{Caches, Scope};
@@ -100,6 +100,12 @@ async fn daemon(flags: &Flags) -> Result<()> {
     let health = Arc::<Health>::default();
     let sources = sources(flags, plain)?;
     let mirrors = sources.mirrors().clone();
+    let polled = mirrors.clone();
+    let hooks = Hooks::new(
+        flags.hook_secrets.clone(),
+        Arc::new(move |url| polled.sync_now(url)),
+    );
+    let more = hook_routes(hooks).merge(sources_routes(mirrors.clone()));
     let server = ServerState {
         metrics: metrics.clone(),
         health: Arc::clone(&health),
@@ -116,7 +122,7 @@ async fn daemon(flags: &Flags) -> Result<()> {
     let stopped = async move {
         server_stopped.await.ok();
     };
-    let serving = tokio::spawn(serve(listener, routes(server), stopped));
+    let serving = tokio::spawn(serve(listener, routes(server).merge(more), stopped));
     let scope = scope(flags);
     let (caches, changes) = Caches::start(cluster.client(), &scope);
     let parts = Parts {
@@ -273,7 +279,12 @@ fn sources(flags: &Flags, client: Client) -> Result<Sources> {
         .map(PathBuf::from)
         .unwrap_or_default();
     let options = GitOptions {
-        poll: Schedule::Every(flags.git_poll_interval),
+        poll: flags.git_poll_interval.clone(),
+        proxy: flags.git_proxy.clone(),
+        limits: Limits {
+            cache_bytes: flags.git_cache_bytes,
+            ..Limits::default()
+        },
         timeout: flags.git_timeout,
         default_ref: default_ref.filter(|name| !name.is_empty() && name != "HEAD"),
         policy: Policy {

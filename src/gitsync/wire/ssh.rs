@@ -102,7 +102,11 @@ pub(crate) async fn check_host(url: &RepositoryUrl, options: &Options) -> Result
 pub(crate) fn command(url: &RepositoryUrl, files: &SshFiles, options: &Options) -> Command {
     let mut command = process::command("ssh");
     command.env("HOME", files.directory.path());
-    let config = options.daemon_credentials.ssh_config.as_deref();
+    let config = options
+        .daemon_credentials
+        .ssh_config
+        .as_deref()
+        .filter(|path| path.is_file());
     command.arg("-F").arg(config.unwrap_or(Path::new("none")));
     let known_hosts = format!("UserKnownHostsFile={}", files.known_hosts.display());
     let seconds = options.timeout.as_secs().max(1);
