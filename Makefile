@@ -8,6 +8,11 @@ HELM_OPERATOR_CACHE ?= $(XDG_CACHE_HOME)/helm-operator
 CARGO_TARGET_DIR ?= $(HELM_OPERATOR_CACHE)/target
 export HELM_OPERATOR_CACHE CARGO_TARGET_DIR
 
+# A clean clone can use nothing of an incremental build: it would cost time and half of the disk.
+ifdef CI
+export CARGO_INCREMENTAL = 0
+endif
+
 # Built together with the whole workspace: the dependencies are compiled once, with one set of features.
 XTASK = cargo build --quiet --locked --workspace --bin xtask && $(CARGO_TARGET_DIR)/debug/xtask
 
