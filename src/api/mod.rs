@@ -21,6 +21,10 @@ mod redact;
     unreachable_pub,
     reason = "KubeSchema derives from a private twin of the type"
 )]
+#[expect(
+    clippy::duplicated_attributes,
+    reason = "printer columns of one type are no duplicates"
+)]
 mod spec;
 mod status;
 mod values;

@@ -23,6 +23,28 @@ pub struct ReleaseLock {
     path: PathBuf,
 }
 
+/// Who this process is, for as long as it is held.
+#[derive(Debug)]
+pub struct Identity {
+    name: String,
+    _file: Option<File>,
+}
+
+impl Identity {
+    /// The name: the host's, and what makes it unique.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+/// A name that no other process has.
+fn fresh_name(host: &str) -> String {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let nanoseconds = since.unwrap_or_default().as_nanos();
+    format!("{host}_{}_{nanoseconds:x}", std::process::id())
+}
+
 /// Why a lock could not be taken or its directory not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
@@ -86,6 +108,36 @@ impl ReleaseLocks {
             }
         }
         Err(LockError::Held(path))
+    }
+
+    /// Who this process is in elections: the same as the last process that used this directory, if that one
+    /// is gone. A process that was killed then takes its Lease up at once, and nobody waits for its end.
+    ///
+    /// # Errors
+    /// Fails when the file that says so cannot be read or written.
+    pub fn identity(&self, host: &str) -> Result<Identity, LockError> {
+        // No release has a file of this name: encoded names do not begin with a dot.
+        let path = self.directory.join(".identity");
+        let io = |cause| LockError::Io {
+            path: path.clone(),
+            cause,
+        };
+        let file = open_file(&path)?;
+        if FileExt::try_lock(&file).is_err() || !is_current(&file, &path) {
+            // Another process of this machine has it.
+            return Ok(Identity {
+                name: fresh_name(host),
+                _file: None,
+            });
+        }
+        let known = std::fs::read_to_string(&path).map_err(io)?;
+        let is_ours = known.len() < 512 && known.starts_with(&format!("{host}_"));
+        let name = if is_ours { known } else { fresh_name(host) };
+        std::fs::write(&path, &name).map_err(io)?;
+        Ok(Identity {
+            name,
+            _file: Some(file),
+        })
     }
 
     /// `<directory>/<namespace>/<name>`: each part is encoded so that no two releases share a file.
@@ -185,14 +237,14 @@ fn check_directory(path: &Path) -> Result<(), LockError> {
 /// Letters, digits, `-` and inner dots stay; every other byte becomes `%` and two digits. What would
 /// be too long for a file name becomes `%` and a hash, which no encoded name can be.
 fn encode(part: &str) -> String {
-    let mut encoded = String::with_capacity(part.len());
-    for (index, byte) in part.bytes().enumerate() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' => encoded.push(char::from(byte)),
-            b'.' if index > 0 => encoded.push('.'),
-            _ => encoded.push_str(&format!("%{byte:02x}")),
-        }
-    }
+    let bytes = part.bytes().enumerate();
+    let encoded: String = bytes
+        .map(|(index, byte)| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' => char::from(byte).to_string(),
+            b'.' if index > 0 => ".".to_owned(),
+            _ => format!("%{byte:02x}"),
+        })
+        .collect();
     match encoded.len() {
         // An empty name would be the directory itself.
         0 => "%".to_owned(),
@@ -258,6 +310,18 @@ mod tests {
         assert_eq!(mode(lock.path()), 0o600);
         assert_eq!(mode(lock.path().parent().unwrap()), 0o700);
         assert_eq!(mode(&root.path().join("locks")), 0o700);
+    }
+
+    #[test]
+    fn a_process_takes_over_the_name_of_one_that_is_gone_and_of_no_other() {
+        let (_root, locks) = locks();
+        let first = locks.identity("host").unwrap();
+        let second = locks.identity("host").unwrap();
+        assert_ne!(first.name(), second.name());
+        let name = first.name().to_owned();
+        drop(first);
+        assert_eq!(locks.identity("host").unwrap().name(), name);
+        assert_ne!(locks.identity("elsewhere").unwrap().name(), name);
     }
 
     #[test]

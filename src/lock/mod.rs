@@ -5,6 +5,6 @@ mod file;
 mod guard;
 mod lease;
 
-pub use file::{LockError, ReleaseLock, ReleaseLocks};
+pub use file::{Identity, LockError, ReleaseLock, ReleaseLocks};
 pub use guard::{Guarded, LeaderGuard, NotLeader};
 pub use lease::{LeaderLease, Leadership, LeaseError, LeaseSettings};

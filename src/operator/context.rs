@@ -5,14 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use helm_engine::Chart;
-use helm_kube::{Cluster, ObjectVersion};
+use helm_kube::ObjectVersion;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::act::Shutdown;
-use super::gates::GateKeeper;
+use super::identity::Clusters;
 use super::queue::Queue;
-use super::values::ValuesReader;
 use crate::api::{HelmRelease, NamespacedName};
 use crate::lock::ReleaseLocks;
 use crate::source::Sources;
@@ -147,7 +146,9 @@ impl Index {
         self.remove(&key);
         let maps = super::gates::config_maps(release).into_iter();
         let maps = maps.map(|name| (SourceKind::ConfigMap, name));
-        for source in super::values::references(release).into_iter().chain(maps) {
+        let kubeconfig = super::identity::kubeconfig_of(release);
+        let values = super::values::references(release).into_iter();
+        for source in values.chain(maps).chain(kubeconfig) {
             self.sources.entry(source).or_default().insert(key.clone());
         }
         for dependency in super::gates::dependencies(release) {
@@ -195,7 +196,7 @@ impl Charts {
 /// What all reconciliations share.
 pub(crate) struct Context {
     pub(crate) settings: Settings,
-    pub(crate) cluster: Cluster,
+    pub(crate) clusters: Clusters,
     pub(crate) caches: Caches,
     pub(crate) queue: Queue,
     pub(crate) sources: Sources,
@@ -203,8 +204,7 @@ pub(crate) struct Context {
     pub(crate) status: StatusWriter,
     pub(crate) events: EventRecorder,
     pub(crate) metrics: Metrics,
-    pub(crate) values: ValuesReader,
-    pub(crate) gates: GateKeeper,
+    pub(crate) http: reqwest::Client,
     pub(crate) charts: Charts,
     pub(crate) index: Mutex<Index>,
     pub(crate) memory: Mutex<HashMap<NamespacedName, Memory>>,
@@ -236,6 +236,12 @@ impl Context {
     /// Something that a release is made of has changed.
     pub(crate) fn count_change(&self, key: &NamespacedName) {
         *self.index().changes.entry(key.clone()).or_default() += 1;
+    }
+
+    /// Whether the records of a release are seen by the watch: those of the daemon's own cluster, in what is
+    /// watched of it.
+    pub(crate) fn is_watched(&self, release: &HelmRelease) -> bool {
+        release.spec.kube_config.is_none() && self.settings.scope.covers(release.target_namespace())
     }
 
     pub(crate) fn changes(&self, key: &NamespacedName) -> u64 {

@@ -1,17 +1,22 @@
 //! The operator: watch → queue → workers; each reconciliation observes, decides, acts and reports.
 
 mod act;
+mod adopt;
 mod backoff;
 mod chart;
 mod compare;
 mod context;
 mod decide;
+mod deploy;
 mod digest;
 mod gates;
+mod hold;
+mod identity;
 mod options;
 mod queue;
 mod reconcile;
 mod remove;
+mod report;
 mod rollback;
 mod run;
 mod secrets;
@@ -23,8 +28,9 @@ mod wake;
 pub use context::{Settings, Shard};
 pub use decide::{Action, Attempt, Desired, decide};
 pub use digest::{input_digest, values_digest};
+pub use identity::Clusters;
 pub use queue::{Priority, Queue, Taken};
-pub use run::{Client, Operator, Parts, Stopped};
+pub use run::{Operator, Parts, Stopped};
 pub use secrets::ClusterSecrets;
 
 /// Settings for tests: the defaults of the flags.

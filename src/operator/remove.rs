@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use helm_kube::{Driver, History, RecoverContext, ReleaseKey, recover};
+use helm_kube::{Cluster, Driver, History, RecoverContext, ReleaseKey, recover};
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
@@ -13,6 +14,7 @@ use super::act::{Slot, carry_out};
 use super::backoff::Backoff;
 use super::context::Context;
 use super::decide::owner_of;
+use super::identity::account_of;
 use super::reconcile::{End, Next, Sync};
 use super::trouble::{Stage, Trouble};
 use crate::api::{ABANDON_ANNOTATION, FINALIZER, HelmRelease, NamespacedName, Reason, resource_id};
@@ -54,7 +56,8 @@ async fn set_finalizer(
     wanted: bool,
 ) -> Result<(), String> {
     let key = release.key();
-    let api: Api<HelmRelease> = Api::namespaced(context.cluster.client().clone(), &key.namespace);
+    let api: Api<HelmRelease> =
+        Api::namespaced(context.clusters.own().client().clone(), &key.namespace);
     let mut metadata = release.metadata.clone();
     for _ in 0..5 {
         let mut finalizers = metadata.finalizers.clone().unwrap_or_default();
@@ -148,7 +151,19 @@ impl Removal<'_> {
                 ),
             )));
         }
-        let history = self.history().await?;
+        let Some(cluster) = self.cluster().await? else {
+            return Ok(Removed::Done(
+                self.unreachable("the Secret of its kubeconfig is gone"),
+            ));
+        };
+        let history = match self.history(&cluster).await {
+            Err(failure) if self.lacks_account(&failure).await => {
+                return Ok(Removed::Done(
+                    self.unreachable("its ServiceAccount is gone"),
+                ));
+            }
+            history => history?,
+        };
         if let Some(owner) = self.foreign_owner(&history) {
             return Ok(Removed::Done(EventNote::normal(
                 "ReleaseNotOwned",
@@ -163,16 +178,66 @@ impl Removal<'_> {
                 format!("there is no release '{name}' in namespace '{namespace}'"),
             )));
         }
-        self.uninstall(history).await
+        match self.uninstall(&cluster, history).await {
+            Err(failure) if self.lacks_account(&failure).await => Ok(Removed::Done(
+                self.unreachable("its ServiceAccount is gone"),
+            )),
+            removed => removed,
+        }
+    }
+
+    /// The cluster of the release; `None` when nobody can say any more which one that is.
+    async fn cluster(&self) -> Result<Option<Cluster>, Failure> {
+        let account = self.context.settings.default_service_account.as_deref();
+        match self.context.clusters.target(self.release, account).await {
+            Ok(cluster) => Ok(Some(cluster)),
+            Err(trouble) if trouble.message.ends_with("does not exist") => Ok(None),
+            Err(trouble) => Err(Failure {
+                retried: true,
+                ..trouble.failure()
+            }),
+        }
+    }
+
+    /// Whether it failed because the ServiceAccount is gone. The daemon's own rights are no way out: who
+    /// may write a release record could have anything deleted with them.
+    async fn lacks_account(&self, failure: &Failure) -> bool {
+        let default = self.context.settings.default_service_account.as_deref();
+        let Some(account) = account_of(self.release, default) else {
+            return false;
+        };
+        let is_denied = [
+            helm_kube::Reason::Forbidden,
+            helm_kube::Reason::Unauthorized,
+        ]
+        .iter()
+        .any(|reason| reason.as_str() == failure.reason);
+        if !is_denied {
+            return false;
+        }
+        let client = self.context.clusters.own().client().clone();
+        let api: Api<ServiceAccount> = Api::namespaced(client, &account.namespace);
+        let found = tokio::time::timeout(TIMEOUT, api.get_metadata_opt(&account.name)).await;
+        matches!(found, Ok(Ok(None)))
+    }
+
+    fn unreachable(&self, why: &str) -> EventNote {
+        let NamespacedName { namespace, name } = &self.target;
+        EventNote::warning(
+            "ReleaseAbandoned",
+            format!(
+                "release '{name}' in namespace '{namespace}' cannot be uninstalled: {why}: its objects are left in the cluster"
+            ),
+        )
     }
 
     fn key(&self) -> ReleaseKey {
         ReleaseKey::new(self.target.name.as_str(), self.target.namespace.as_str())
     }
 
-    async fn history(&self) -> Result<History, Failure> {
+    async fn history(&self, cluster: &Cluster) -> Result<History, Failure> {
         let machine = helm_kube::history(self.key(), Driver::Secret);
-        let history = self.context.cluster.run(machine).await;
+        let history = cluster.run(machine).await;
         history.map_err(|error| Failure {
             reason: error.reason.to_string(),
             message: format!("uninstall failed: {}", error.message),
@@ -204,7 +269,7 @@ impl Removal<'_> {
         StatusEdit::new(before, self.target.clone(), generation, Timestamp::now())
     }
 
-    async fn uninstall(&mut self, history: History) -> Result<Removed, Failure> {
+    async fn uninstall(&mut self, cluster: &Cluster, history: History) -> Result<Removed, Failure> {
         let spec = &self.release.spec;
         let wanted = spec.uninstall.clone().unwrap_or_default();
         let options = super::options::uninstall(self.release, &self.context.settings);
@@ -234,7 +299,7 @@ impl Removal<'_> {
             .metrics
             .time(Timed::Uninstall, self.target.clone());
         let context = self.context;
-        let run = carry_out(&context.cluster, machine, self.slot, &context.shutdown).await;
+        let run = carry_out(cluster, machine, self.slot, &context.shutdown).await;
         let Ok(result) = run else {
             return Ok(Removed::Abandoned);
         };
@@ -249,7 +314,9 @@ impl Removal<'_> {
             }
             Err(error) => Err(Failure {
                 reason: match error.reason {
-                    helm_kube::Reason::HookFailed => Reason::HookFailed.to_string(),
+                    reason @ (helm_kube::Reason::HookFailed
+                    | helm_kube::Reason::Forbidden
+                    | helm_kube::Reason::Unauthorized) => reason.to_string(),
                     _ => Reason::UninstallFailed.to_string(),
                 },
                 message: format!("uninstall failed: {}", error.message),

@@ -157,15 +157,12 @@ impl Sync<'_> {
         let timer = self.context.metrics.time(Timed::Test, self.target.clone());
         let result = carry_out(&self.cluster, machine, self.slot, &self.context.shutdown).await?;
         timer.ended(result.is_ok());
-        let error = match result {
-            Ok(_) => {
-                tracing::info!(release = %self.key, "test succeeded");
-                self.edit.tested();
-                return Ok(self.settle(inputs, Reason::TestSucceeded));
-            }
-            Err(error) => error,
-        };
-        self.test_failed(error, inputs, is_install).await
+        if let Err(error) = result {
+            return self.test_failed(error, inputs, is_install).await;
+        }
+        tracing::info!(release = %self.key, "test succeeded");
+        self.edit.tested();
+        Ok(self.settle(inputs, Reason::TestSucceeded))
     }
 
     async fn test_failed(
@@ -240,39 +237,5 @@ impl Sync<'_> {
             tracing::warn!(release = %self.key, "uninstall failed: {error}");
         }
         Ok(())
-    }
-
-    /// The object that a release made by another client belongs to, if its objects say so: 1.4's
-    /// annotation, looked for on the first few of them.
-    pub(super) async fn foreign_owner(&mut self, manifest: &str) -> Result<Option<String>, End> {
-        const LOOKED_AT: usize = 8;
-        let ours = crate::api::resource_id(&self.key);
-        let objects = helm_kube::parse_manifest(manifest).unwrap_or_default();
-        let lookup = self.cluster.lookup(tokio::runtime::Handle::current());
-        for object in objects.iter().take(LOOKED_AT) {
-            let (version, kind, name) =
-                (object.api_version(), object.kind(), object.metadata("name"));
-            let namespace = match object.metadata("namespace") {
-                "" => self.target.namespace.as_str(),
-                namespace => namespace,
-            };
-            let found = lookup
-                .get(version, kind, namespace, name)
-                .await
-                .map_err(|error| {
-                    self.fail(super::trouble::Trouble::of_cluster(
-                        super::trouble::Stage::Decision,
-                        &error,
-                    ))
-                })?;
-            let pointer = "/metadata/annotations/helm.fluxcd.io~1antecedent";
-            let owner = found
-                .as_ref()
-                .and_then(|live| live.pointer(pointer)?.as_str());
-            if let Some(owner) = owner.filter(|owner| *owner != ours) {
-                return Ok(Some(owner.to_owned()));
-            }
-        }
-        Ok(None)
     }
 }

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant as StdInstant};
 
-use helm_kube::Cluster;
 use jiff::Timestamp;
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -12,11 +11,11 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::act::{Shutdown, Slot};
 use super::context::{Charts, Context, Settings};
-use super::gates::GateKeeper;
+use super::identity::Clusters;
 use super::queue::{Queue, Taken};
-use super::reconcile::{Next, plan_next, sync};
+use super::reconcile::{Next, sync};
 use super::remove::remove;
-use super::values::ValuesReader;
+use super::report::plan_next;
 use crate::api::{HelmRelease, HelmReleaseSpec, NamespacedName, Reason};
 use crate::gitsync::Changes;
 use crate::lock::{Leadership, LockError, ReleaseLocks};
@@ -30,8 +29,8 @@ use crate::watch::{BadRelease, CacheEvent, Cached, Caches};
 pub struct Parts {
     /// What the flags set.
     pub settings: Settings,
-    /// The cluster, with the daemon's own rights.
-    pub cluster: Client,
+    /// The clusters, each behind the guard of the leadership.
+    pub clusters: Clusters,
     /// The caches.
     pub caches: Caches,
     /// What changes in them.
@@ -44,15 +43,6 @@ pub struct Parts {
     pub metrics: Metrics,
     /// Name of this process in Events.
     pub instance: String,
-}
-
-/// A cluster that can be shown.
-pub struct Client(pub Cluster);
-
-impl std::fmt::Debug for Client {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Client")
-    }
 }
 
 /// Why an operator stopped.
@@ -88,7 +78,7 @@ impl Operator {
     pub fn new(parts: Parts) -> Result<Self, reqwest::Error> {
         let Parts {
             settings,
-            cluster,
+            clusters,
             caches,
             changes,
             sources,
@@ -96,33 +86,24 @@ impl Operator {
             metrics,
             instance,
         } = parts;
-        let client = cluster.0.client().clone();
+        let client = clusters.own().client().clone();
         let http = reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(10))
             .build()?;
         let (stop_waits, shutdown) = Shutdown::new();
-        let own_namespace_only = settings.own_namespace_only;
         let source_changes = sources.mirrors().changes();
         let context = Context {
             slots: Arc::new(Semaphore::new(settings.workers.max(1))),
             settings,
-            cluster: cluster.0,
+            clusters,
             caches,
             queue: Queue::default(),
             sources,
             locks,
             status: StatusWriter::new(client.clone()),
-            events: EventRecorder::new(client.clone(), instance),
+            events: EventRecorder::new(client, instance),
             metrics,
-            values: ValuesReader {
-                client: client.clone(),
-                http,
-                own_namespace_only,
-            },
-            gates: GateKeeper {
-                client,
-                own_namespace_only,
-            },
+            http,
             charts: Charts::default(),
             index: Mutex::default(),
             memory: Mutex::new(HashMap::new()),

@@ -190,7 +190,8 @@ impl Collector for Totals {
                 ConstCounter::new(count).encode(counts.encode_family(&labels)?)?;
             }
         }
-        let durations: [(&str, &str, fn(Total) -> f64); 3] = [
+        type Row = (&'static str, &'static str, fn(Total) -> f64);
+        let durations: [Row; 3] = [
             (
                 "helm_operator_action_duration_min_seconds",
                 "Shortest",

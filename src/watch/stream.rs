@@ -184,7 +184,7 @@ async fn follow<K: Clone + Debug>(
         match stream.next().await {
             Some(Ok(event)) => handle(event),
             Some(Err(error)) => {
-                tracing::warn!(what, error = %describe(&error), "watch interrupted")
+                tracing::warn!(what, error = %describe(&error), "watch interrupted");
             }
             // A watch never ends by itself; should one do so, it is not spun on.
             None => tokio::time::sleep(Duration::from_secs(5)).await,

@@ -8,3 +8,4 @@ mod failures;
 mod path;
 mod quiet;
 mod support;
+mod tenants;

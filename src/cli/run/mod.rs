@@ -7,8 +7,6 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
-use helm_kube::{Cluster, ClusterOptions};
-use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio::net::TcpListener;
@@ -18,8 +16,8 @@ pub(super) use flags::Flags;
 use crate::gitsync::{
     DaemonCredentials, Limits, MirrorState, Mirrors, Options as GitOptions, Policy,
 };
-use crate::lock::{LeaderGuard, LeaderLease, Leadership, LeaseSettings, ReleaseLocks};
-use crate::operator::{ClusterSecrets, Operator, Parts, Settings, Stopped};
+use crate::lock::{LeaderLease, Leadership, LeaseSettings, ReleaseLocks};
+use crate::operator::{ClusterSecrets, Clusters, Operator, Parts, Settings, Stopped};
 use crate::server::{Health, Hooks, ServerState, hook_routes, routes, serve, sources_routes};
 use crate::source::{Charts, ImportedRepository, RepositoryOptions, SecretReader, Sources, import};
 use crate::telemetry::{LogFormat, Metrics, MirrorMetrics, init_logs};
@@ -81,7 +79,9 @@ fn warn_of_old_flags(flags: &Flags) {
 async fn daemon(flags: &Flags) -> Result<()> {
     let mut stop = Stop::listen()?;
     let config = config(flags).await?;
-    let instance = instance();
+    let locks = ReleaseLocks::open(directory(flags.lock_dir.as_ref(), "locks"))?;
+    let identity = locks.identity(&host()).context("finding out who we are")?;
+    let instance = identity.name().to_owned();
     let namespace = match flags.leader_election_namespace.as_str() {
         "" => config.default_namespace.clone(),
         namespace => namespace.to_owned(),
@@ -95,7 +95,7 @@ async fn daemon(flags: &Flags) -> Result<()> {
     } else {
         (None, Leadership::always())
     };
-    let cluster = guarded(config, &leadership)?;
+    let clusters = Clusters::new(config, leadership.clone()).context("making a client")?;
     let metrics = Metrics::new();
     let health = Arc::<Health>::default();
     let sources = sources(flags, plain)?;
@@ -124,14 +124,14 @@ async fn daemon(flags: &Flags) -> Result<()> {
     };
     let serving = tokio::spawn(serve(listener, routes(server).merge(more), stopped));
     let scope = scope(flags);
-    let (caches, changes) = Caches::start(cluster.client(), &scope);
+    let (caches, changes) = Caches::start(clusters.own().client(), &scope);
     let parts = Parts {
         settings: settings(flags, holder, scope),
-        cluster: crate::operator::Client(cluster),
+        clusters,
         caches,
         changes,
         sources,
-        locks: ReleaseLocks::open(directory(flags.lock_dir.as_ref(), "locks"))?,
+        locks,
         metrics,
         instance,
     };
@@ -154,6 +154,7 @@ async fn daemon(flags: &Flags) -> Result<()> {
     electing.await.ok();
     stop_server.send(()).ok();
     serving.await.ok();
+    drop(identity);
     match why {
         Stopped::Asked => {
             tracing::info!("stopped");
@@ -204,48 +205,38 @@ async fn config(flags: &Flags) -> Result<Config> {
     if !flags.master.is_empty() {
         config.cluster_url = flags.master.parse().context("reading --master")?;
     }
-    // Retries with deadlines are the callers' business.
-    config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(10));
     Ok(config)
 }
 
-/// The cluster behind the guard that lets nothing be written without leadership.
-fn guarded(config: Config, leadership: &Leadership) -> Result<Cluster> {
-    let builder = ClientBuilder::try_from(config).context("making a client")?;
-    let client = builder
-        .with_layer(&LeaderGuard::new(leadership.clone()))
-        .build();
-    Ok(Cluster::new(client, ClusterOptions::default()))
-}
-
-/// Name of this process: the pod's, or the machine's and the process's.
-fn instance() -> String {
-    let host = std::env::var("POD_NAME")
-        .or_else(|_| std::env::var("HOSTNAME"))
-        .unwrap_or_else(|_| "helm-operator".to_owned());
-    let since = SystemTime::now()
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .unwrap_or_default();
-    format!("{host}_{}_{:x}", std::process::id(), since.as_nanos())
+/// Name of the pod, or of the machine.
+fn host() -> String {
+    let names = ["POD_NAME", "HOSTNAME"]
+        .into_iter()
+        .filter_map(|name| std::env::var(name).ok());
+    let kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let mut names = names
+        .chain([kernel.trim().to_owned()])
+        .filter(|name| !name.is_empty());
+    names.next().unwrap_or_else(|| "helm-operator".to_owned())
 }
 
 /// Each part of a fleet has a Lease of its own.
 fn lease_settings(flags: &Flags, namespace: &str, instance: &str) -> LeaseSettings {
-    let mut name = "helm-operator".to_owned();
+    let mut parts = vec!["helm-operator".to_owned()];
     if flags.shard.count > 1 {
-        name.push_str(&format!("-{}-of-{}", flags.shard.index, flags.shard.count));
+        parts.push(format!("{}-of-{}", flags.shard.index, flags.shard.count));
     }
     if !flags.allow_namespace.is_empty() {
-        name.push_str(&format!("-{}", flags.allow_namespace));
+        parts.push(flags.allow_namespace.clone());
     }
     if !flags.watch_label_selector.is_empty() {
-        let digest = crate::operator::values_digest(&goyaml::Tree::String(
-            flags.watch_label_selector.as_str().into(),
-        ));
+        let selector = goyaml::Tree::String(flags.watch_label_selector.as_str().into());
+        let digest = crate::operator::values_digest(&selector);
         let short = digest.strip_prefix("sha256:").and_then(|hex| hex.get(..12));
-        name.push_str(&format!("-{}", short.unwrap_or_default()));
+        parts.push(short.unwrap_or_default().to_owned());
     }
+    let name = parts.join("-");
     LeaseSettings::new(namespace, name, instance)
 }
 

@@ -15,6 +15,8 @@ pub struct AuditEntry {
     pub uri: String,
     /// The user, such as `admin` or `system:serviceaccount:default:default`.
     pub user: String,
+    /// The user that the request was made as, if it was made as another one.
+    pub impersonated: Option<String>,
     /// The client's `User-Agent`.
     pub agent: String,
     /// The status code of the answer.
@@ -46,6 +48,7 @@ fn parse(line: &str) -> Result<AuditEntry> {
         verb: text("/verb"),
         uri: text("/requestURI"),
         user: text("/user/username"),
+        impersonated: Some(text("/impersonatedUser/username")).filter(|user| !user.is_empty()),
         agent: text("/userAgent"),
         code: u16::try_from(code).unwrap_or_default(),
     })

@@ -1,0 +1,301 @@
+//! Install and upgrade: render, act, and what follows.
+
+use std::sync::Arc;
+
+use goyaml::Tree;
+use helm_engine::{Chart, RenderOptions, Rendered};
+use helm_kube::{
+    ActionError, Deploy, Desired as Wanted, Driver, History, NextAction, Outcome, RecoveryPlan,
+};
+
+use super::act::carry_out;
+use super::reconcile::{End, Inputs, Sync};
+use super::trouble::{Stage, Trouble, is_retried, render_failure};
+use crate::api::{Reason, resource_id};
+use crate::status::{Failure, Progress};
+use crate::telemetry::Action as Timed;
+
+impl Sync<'_> {
+    pub(super) async fn chart(&mut self, inputs: &Inputs) -> Result<Arc<Chart>, End> {
+        let chart = self.context.chart(&inputs.artifact).await;
+        chart.map_err(|trouble| self.fail(trouble))
+    }
+
+    /// The values that are recorded: with `resetValues: false`, those of the last revision below ours.
+    pub(super) fn config(&self, inputs: &Inputs, last: Option<&helm_engine::Release>) -> Tree {
+        let old = last.and_then(|last| last.config.as_ref());
+        match old.filter(|_| !self.release.spec.reset_values()) {
+            Some(old) => helm_engine::coalesce_tables(&inputs.values, old),
+            None => inputs.values.clone(),
+        }
+    }
+
+    /// Renders the chart for the revision that the plan names.
+    pub(super) async fn render(
+        &mut self,
+        chart: &Arc<Chart>,
+        inputs: &Inputs,
+        plan: &RecoveryPlan,
+        history: &History,
+    ) -> Result<Rendered, End> {
+        let (revision, is_install) = match plan.next {
+            NextAction::Install { revision, .. } => (revision, true),
+            NextAction::Upgrade { revision, .. } => (revision, false),
+            NextAction::Resume { revision, .. } | NextAction::Wait { revision, .. } => {
+                (revision, false)
+            }
+        };
+        let capabilities = self
+            .cluster
+            .capabilities()
+            .await
+            .map_err(|error| self.fail(Trouble::of_cluster(Stage::Decision, &error)))?;
+        let options = RenderOptions {
+            release_name: self.target.name.clone(),
+            namespace: self.target.namespace.clone(),
+            revision,
+            is_install,
+            is_upgrade: !is_install,
+            capabilities,
+            lookup: Some(Arc::new(
+                self.cluster.lookup(tokio::runtime::Handle::current()),
+            )),
+            keep_chart: true,
+            ..RenderOptions::default()
+        };
+        let last = self.last_release(history).await?;
+        let config = self.config(inputs, last.as_ref());
+        let chart = super::compare::with_old_defaults(chart, last.as_ref());
+        let render = move || helm_engine::render(&chart, &config, &options);
+        let rendered = match tokio::task::spawn_blocking(render).await {
+            Ok(rendered) => rendered,
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        };
+        match rendered {
+            Ok(rendered) => {
+                for warning in &rendered.warnings {
+                    tracing::warn!(release = %self.key, "{warning}");
+                }
+                Ok(rendered)
+            }
+            Err(error) => {
+                let mut failure = render_failure(&error);
+                self.note_attempt(inputs);
+                let failures = self.count_failure(inputs);
+                let limit = self
+                    .release
+                    .spec
+                    .retry
+                    .as_ref()
+                    .and_then(|retry| retry.limit);
+                failure.retried = failures <= limit.unwrap_or(0);
+                let verb = if is_install {
+                    "installation"
+                } else {
+                    "upgrade"
+                };
+                failure.message = format!("{verb} failed: {}", failure.message);
+                self.edit.deploy_failed(&failure);
+                Err(End::Failed(failure, None))
+            }
+        }
+    }
+
+    /// The last revision, if values of it are to be used again.
+    pub(super) async fn last_release(
+        &mut self,
+        history: &History,
+    ) -> Result<Option<helm_engine::Release>, End> {
+        let newest = history.deployed().or_else(|| history.newest());
+        let Some(newest) = newest.filter(|_| !self.release.spec.reset_values()) else {
+            return Ok(None);
+        };
+        let machine = helm_kube::get(self.release_key(), Driver::Secret, Some(newest.revision));
+        match self.cluster.run(machine).await {
+            Ok(stored) => Ok(Some(stored.release)),
+            Err(error) => Err(self.fail(Trouble::of_cluster(Stage::Decision, &error))),
+        }
+    }
+
+    /// Says in the status what is about to be tried.
+    pub(super) fn note_attempt(&mut self, inputs: &Inputs) {
+        let fields = self.edit.fields();
+        fields.last_attempted_revision = Some(inputs.artifact.revision.clone());
+        if fields.last_attempted_digest.as_deref() != Some(&inputs.digest) {
+            fields.failures = None;
+        }
+        fields.last_attempted_digest = Some(inputs.digest.clone());
+    }
+
+    /// Counts a failed attempt at these inputs; a renewed spec starts again from one.
+    pub(super) fn count_failure(&mut self, inputs: &Inputs) -> i64 {
+        let same = self.before.last_attempted_digest.as_deref() == Some(&inputs.digest);
+        let earlier = self
+            .before
+            .failures
+            .filter(|_| same && !self.attempt().renewed);
+        let failures = earlier.unwrap_or(0).saturating_add(1);
+        self.edit.fields().failures = Some(failures);
+        failures
+    }
+
+    /// Installs or upgrades, once the gates are open.
+    pub(super) async fn deploy(
+        &mut self,
+        plan: RecoveryPlan,
+        history: History,
+        inputs: Inputs,
+    ) -> Result<End, End> {
+        self.pass_gates(&inputs).await?;
+        let chart = self.chart(&inputs).await?;
+        let is_install = matches!(plan.next, NextAction::Install { .. });
+        let rendered = self.render(&chart, &inputs, &plan, &history).await?;
+        let last = self.last_release(&history).await?;
+        let config = self.config(&inputs, last.as_ref());
+        let deploy = Deploy {
+            release: self.release_key(),
+            history,
+            plan,
+            desired: self.wanted(rendered, config, &inputs),
+            options: super::options::deploy(&self.release, &self.context.settings),
+        };
+        let progress = if is_install {
+            Progress::Installing
+        } else {
+            Progress::Upgrading
+        };
+        self.begin(progress, &inputs).await;
+        let (machine, timed) = if is_install {
+            (helm_kube::install(deploy), Timed::Install)
+        } else {
+            (helm_kube::upgrade(deploy), Timed::Upgrade)
+        };
+        let timer = self.context.metrics.time(timed, self.target.clone());
+        let result = carry_out(&self.cluster, machine, self.slot, &self.context.shutdown).await?;
+        timer.ended(result.is_ok());
+        self.after_deploy(result, is_install, inputs).await
+    }
+
+    pub(super) fn wanted(&self, rendered: Rendered, config: Tree, inputs: &Inputs) -> Wanted {
+        let annotations = [
+            (helm_kube::DIGEST.to_owned(), inputs.digest.clone()),
+            (
+                crate::api::ANTECEDENT_ANNOTATION.to_owned(),
+                resource_id(&self.key),
+            ),
+        ];
+        Wanted {
+            manifest: rendered.manifest,
+            hooks: rendered.hooks,
+            notes: rendered.notes,
+            crds: rendered.crds,
+            chart: rendered.chart.unwrap_or_default(),
+            config: Some(config),
+            annotations: annotations.into(),
+            ..Wanted::default()
+        }
+    }
+
+    /// Says in the status that a long action begins, before its first request.
+    pub(super) async fn begin(&mut self, progress: Progress, inputs: &Inputs) {
+        self.note_attempt(inputs);
+        let spec = &self.release.spec;
+        let timeout = match progress {
+            Progress::Testing => spec.test().timeout(),
+            Progress::RollingBack => spec.rollback().timeout(),
+            _ => spec.timeout(),
+        };
+        self.edit.begin(progress, timeout);
+        let verb = match progress {
+            Progress::Installing => "running installation",
+            Progress::Upgrading => "running upgrade",
+            Progress::Testing => "running test",
+            Progress::RollingBack => "running rollback",
+            Progress::Uninstalling => "running uninstall",
+        };
+        tracing::info!(release = %self.key, revision = inputs.artifact.revision, "{verb}");
+        self.publish().await;
+    }
+
+    /// What follows an install or upgrade that came to its end.
+    pub(super) async fn after_deploy(
+        &mut self,
+        result: Result<Outcome, ActionError>,
+        is_install: bool,
+        inputs: Inputs,
+    ) -> Result<End, End> {
+        let what = if is_install {
+            "installation"
+        } else {
+            "upgrade"
+        };
+        let outcome = match result {
+            Ok(outcome) => outcome,
+            Err(error) => return self.deploy_failed(error, what, is_install, inputs).await,
+        };
+        self.acted = true;
+        tracing::info!(release = %self.key, revision = inputs.artifact.revision, "{what} succeeded");
+        for warning in &outcome.report.warnings {
+            tracing::warn!(release = %self.key, "{warning}");
+        }
+        self.edit.deployed();
+        if self.release.spec.test().enable() {
+            let history = self.fresh_history().await?;
+            return self.test_after(history, &inputs, is_install).await;
+        }
+        let reason = if is_install {
+            Reason::InstallSucceeded
+        } else {
+            Reason::UpgradeSucceeded
+        };
+        Ok(self.settle(&inputs, reason))
+    }
+
+    /// The history as the cluster has it now: the watch may lag behind our own writes.
+    pub(super) async fn fresh_history(&mut self) -> Result<History, End> {
+        let machine = helm_kube::history(self.release_key(), Driver::Secret);
+        let history = self.cluster.run(machine).await;
+        history.map_err(|error| self.fail(Trouble::of_cluster(Stage::Decision, &error)))
+    }
+
+    async fn deploy_failed(
+        &mut self,
+        error: ActionError,
+        what: &str,
+        is_install: bool,
+        inputs: Inputs,
+    ) -> Result<End, End> {
+        tracing::warn!(release = %self.key, "{what} failed: {error}");
+        let message = format!("{what} failed: {}", error.message);
+        if error.resumable {
+            // It is taken up where it stopped: nothing about the inputs is known yet.
+            let failure = Failure {
+                reason: error.reason.to_string(),
+                message,
+                retried: true,
+            };
+            self.edit.deploy_failed(&failure);
+            return Ok(End::Failed(failure, error.retry_after));
+        }
+        let failures = self.count_failure(&inputs);
+        let limit = self
+            .release
+            .spec
+            .retry
+            .as_ref()
+            .and_then(|retry| retry.limit);
+        let retried = is_retried(&error, failures, limit);
+        let failure = Failure {
+            reason: error.reason.to_string(),
+            message,
+            retried,
+        };
+        self.edit.deploy_failed(&failure);
+        let may_roll_back = !is_install && self.release.spec.rollback().enable();
+        if may_roll_back && error.revision.is_some() {
+            self.publish().await;
+            return self.roll_back(failure, &inputs).await;
+        }
+        Ok(End::Failed(failure, error.retry_after))
+    }
+}
