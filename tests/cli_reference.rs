@@ -23,14 +23,22 @@ fn verbs(help: &str) -> Vec<String> {
     let listed = lines.take_while(|line| !line.is_empty());
     let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names = names.filter_map(|line| line.split_whitespace().next());
-    names.filter(|name| *name != "help").map(str::to_owned).collect()
+    names
+        .filter(|name| *name != "help")
+        .map(str::to_owned)
+        .collect()
 }
 
 fn chapter(text: &mut String, verb: &[&str]) {
     let help = help(verb);
     let name = [["helm-operator"].as_slice(), verb].concat().join(" ");
     let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
-    write!(text, "\n## `{name}`\n\n```text\n{}\n```\n", lines.join("\n").trim_end()).unwrap();
+    write!(
+        text,
+        "\n## `{name}`\n\n```text\n{}\n```\n",
+        lines.join("\n").trim_end()
+    )
+    .unwrap();
     for below in verbs(&help) {
         chapter(text, &[verb, &[below.as_str()]].concat());
     }
@@ -47,5 +55,8 @@ fn command_line_reference_is_up_to_date() {
         fs::write(&file, &wanted).unwrap();
     }
     let found = fs::read_to_string(&file).unwrap_or_default();
-    assert!(found == wanted, "docs/cli.md is stale: run `cargo xtask docs`");
+    assert!(
+        found == wanted,
+        "docs/cli.md is stale: run `cargo xtask docs`"
+    );
 }
