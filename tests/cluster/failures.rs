@@ -10,11 +10,7 @@ fn fails_with(bench: &Bench, name: &str, reason: &str) -> Value {
     let failed = bench.wait(name, |release| {
         condition(release, "Ready") == format!("False {reason}")
     });
-    let warnings: Vec<_> = bench
-        .events(name)
-        .into_iter()
-        .filter(|(event, _)| event == "FailedReleaseSync")
-        .collect();
+    let warnings = bench.told(name, "FailedReleaseSync", 1);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     failed
 }
@@ -168,11 +164,7 @@ fn odd_input_gives_one_warning_that_says_what_is_done() {
     let bench = Bench::new("odd");
     bench.apply("hello", "maxHistory: -1\nvaluesFrom: [{}]");
     bench.ready("hello");
-    let odd: Vec<_> = bench
-        .events("hello")
-        .into_iter()
-        .filter(|(reason, _)| reason == "OddInput")
-        .collect();
+    let odd = bench.told("hello", "OddInput", 1);
     assert_eq!(odd.len(), 1);
-    assert!(odd[0].1.contains("maxHistory is -1") && odd[0].1.contains("valuesFrom[0]"));
+    assert!(odd[0].contains("maxHistory is -1") && odd[0].contains("valuesFrom[0]"));
 }

@@ -25,13 +25,14 @@ fn a_push_installs_and_upgrades_a_release() {
         bench.records("hello"),
         [(1, "superseded".to_owned()), (2, "deployed".to_owned())]
     );
-    let reasons: Vec<String> = bench
-        .events("hello")
-        .into_iter()
-        .map(|(reason, _)| reason)
-        .collect();
-    assert_eq!(reasons, ["ReleaseSynced", "ReleaseSynced"]);
-    let (_, last) = bench.events("hello").pop().unwrap();
+    let synced = bench.told("hello", "ReleaseSynced", 2);
+    assert_eq!(
+        bench.events("hello").len(),
+        2,
+        "{:?}",
+        bench.events("hello")
+    );
+    let last = &synced[1];
     assert!(
         last.contains("hello-1.1.0") && last.contains(&second),
         "{last}"

@@ -1,7 +1,7 @@
 //! What the cluster tests share.
 
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testkit::{ControlPlane, GitRepository, Rig};
@@ -128,6 +128,24 @@ impl Bench {
             .into_iter()
             .map(|(_, reason, message)| (reason, message))
             .collect()
+    }
+
+    /// The texts of the Events with this reason, once there are `count`: they are sent after the status is written.
+    pub(crate) fn told(&self, name: &str, reason: &str, count: usize) -> Vec<String> {
+        let end = Instant::now() + LIMIT;
+        loop {
+            let events = self.events(name);
+            let told = events.iter().filter(|(other, _)| other == reason);
+            let texts: Vec<String> = told.map(|(_, text)| text.clone()).collect();
+            if texts.len() >= count {
+                return texts;
+            }
+            assert!(
+                Instant::now() < end,
+                "no Event {reason} about {name}: {events:?}"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Revision and status of each record of a release.
