@@ -75,14 +75,34 @@ macro_rules! category {
     };
 }
 
-category!(is_upper, r"\p{Lu}", 'A'..='Z', "Category Lu.");
-category!(is_lower, r"\p{Ll}", 'a'..='z', "Category Ll.");
-category!(is_letter, r"\p{L}", 'a'..='z' | 'A'..='Z', "Category L.");
-category!(is_digit, r"\p{Nd}", '0'..='9', "Category Nd.");
-category!(is_number, r"\p{N}", '0'..='9', "Category N.");
+category!(
+    is_upper,
+    r"[\p{Lu}&&\p{age=15.0}]",
+    'A'..='Z',
+    "Category Lu."
+);
+category!(
+    is_lower,
+    r"[\p{Ll}&&\p{age=15.0}]",
+    'a'..='z',
+    "Category Ll."
+);
+category!(is_letter, r"[\p{L}&&\p{age=15.0}]", 'a'..='z' | 'A'..='Z', "Category L.");
+category!(
+    is_digit,
+    r"[\p{Nd}&&\p{age=15.0}]",
+    '0'..='9',
+    "Category Nd."
+);
+category!(
+    is_number,
+    r"[\p{N}&&\p{age=15.0}]",
+    '0'..='9',
+    "Category N."
+);
 category!(
     is_punctuation,
-    r"\p{P}",
+    r"[\p{P}&&\p{age=15.0}]",
     '!'..='#' | '%'..='*' | ','..='/' | ':' | ';' | '?' | '@' | '['..=']' | '_' | '{' | '}',
     "Category P."
 );
@@ -123,7 +143,7 @@ pub(crate) fn to_upper(character: char) -> char {
         // The iota subscript letters have full mappings of two characters and simple ones of one.
         code @ (0x1f80..=0x1f87 | 0x1f90..=0x1f97 | 0x1fa0..=0x1fa7) => shifted(code, 8),
         code @ (0x1fb3 | 0x1fc3 | 0x1ff3) => shifted(code, 9),
-        _ => single(character, character.to_uppercase()),
+        _ => known(character, single(character, character.to_uppercase())),
     }
 }
 
@@ -132,7 +152,7 @@ pub(crate) fn to_lower(character: char) -> char {
     match character {
         '\0'..='\x7f' => character.to_ascii_lowercase(),
         'İ' => 'i',
-        _ => single(character, character.to_lowercase()),
+        _ => known(character, single(character, character.to_lowercase())),
     }
 }
 
@@ -148,6 +168,15 @@ pub(crate) fn to_title(character: char) -> char {
     }
 }
 
+/// The mapping, unless it came with a later version of Unicode than 15.0, which Go 1.26 has.
+fn known(character: char, mapped: char) -> char {
+    static ASSIGNED: LazyLock<ClassUnicode> = LazyLock::new(|| class(r"\p{age=15.0}"));
+    match mapped == character || contains(&ASSIGNED, mapped) && contains(&ASSIGNED, character) {
+        true => mapped,
+        false => character,
+    }
+}
+
 fn shifted(code: u32, by: u32) -> char {
     char::from_u32(code + by).unwrap_or(REPLACEMENT)
 }
@@ -156,5 +185,45 @@ fn single(character: char, mut mapped: impl ExactSizeIterator<Item = char>) -> c
     match mapped.len() {
         1 => mapped.next().unwrap_or(character),
         _ => character,
+    }
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_character_has_the_case_and_categories_that_go_gives_it() {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for character in '\0'..=char::MAX {
+            let categories = [
+                is_upper,
+                is_lower,
+                is_title,
+                is_letter,
+                is_digit,
+                is_number,
+                is_punctuation,
+                is_space,
+            ];
+            let flags = categories
+                .iter()
+                .enumerate()
+                .map(|(bit, is)| u32::from(is(character)) << bit)
+                .sum();
+            let mapped = [to_upper, to_lower, to_title].map(|map| u32::from(map(character)));
+            for number in mapped.into_iter().chain([flags]) {
+                hash = (hash ^ u64::from(number)).wrapping_mul(0x100_0000_01b3);
+            }
+        }
+        // Computed by the same rule from what Go 1.26's package `unicode` says.
+        assert_eq!(hash, 0x6830_10f6_ac4a_1430);
+    }
+
+    #[test]
+    fn invalid_bytes_are_one_replacement_each() {
+        let read: String = runes(b"a\xff\xe2\x82z\xed\xa0\x80")
+            .map(|(found, _)| found)
+            .collect();
+        assert_eq!(read, "a\u{fffd}\u{fffd}\u{fffd}z\u{fffd}\u{fffd}\u{fffd}");
     }
 }

@@ -89,4 +89,5 @@ tables! {
     helm_functions_behave_as_in_helm: "helm",
     dates_have_go_layouts: "dates",
     hashes_keys_and_passwords_match_go: "crypto",
+    random_snippets_print_what_helm_prints: "random",
 }

@@ -149,7 +149,7 @@ pub(super) fn escaped(text: &str) -> Parsed<Option<(String, &str)>> {
         Some(b'S') => r"[^\t\n\f\r ]",
         Some(b'w') => "[0-9A-Za-z_]",
         Some(b'W') => "[^0-9A-Za-z_]",
-        Some(b'p' | b'P') if after.len() > 1 => return unicode(text).map(Some),
+        Some(b'p' | b'P') => return unicode(text).map(Some),
         _ => return Ok(None),
     };
     Ok(Some((class.to_owned(), after.get(1..).unwrap_or_default())))

@@ -29,6 +29,8 @@ const TOO_LARGE_CHARGE: usize = 4 << 20;
 pub(super) struct Expression {
     regex: Regex,
     names: Vec<String>,
+    /// Whether the expression may match between the bytes of a character, as `\B` does.
+    splits_characters: bool,
 }
 
 type Cache = RwLock<HashMap<Str, Arc<Expression>>>;
@@ -65,6 +67,7 @@ pub(super) fn compile(
     let expression = Arc::new(Expression {
         regex,
         names: translation.names,
+        splits_characters: translation.splits_characters,
     });
     keep(pattern, &expression);
     Ok(Ok(expression))
@@ -86,12 +89,30 @@ pub(super) type Groups = Vec<Option<Range<usize>>>;
 
 impl Expression {
     pub(super) fn is_match(&self, text: &[u8]) -> bool {
-        self.regex.is_match(text)
+        match self.splits_characters {
+            true => self.find_at(text, 0).is_some(),
+            false => self.regex.is_match(text),
+        }
     }
 
     /// The first match.
     pub(super) fn find<'t>(&self, text: &'t [u8]) -> &'t [u8] {
-        self.regex.find(text).map_or(b"", |found| found.as_bytes())
+        self.find_at(text, 0)
+            .and_then(|range| text.get(range))
+            .unwrap_or_default()
+    }
+
+    /// The first match from a position on. Go goes character by character: an empty match inside of
+    /// one is none.
+    fn find_at(&self, text: &[u8], position: usize) -> Option<Range<usize>> {
+        let mut position = position;
+        loop {
+            let found = self.regex.find_at(text, position)?.range();
+            if !self.splits_characters || is_boundary(text, found.start) {
+                return Some(found);
+            }
+            position = found.start + 1;
+        }
     }
 
     /// The groups of a name.
@@ -108,10 +129,9 @@ impl Expression {
         let mut found = Vec::new();
         let (mut position, mut previous_end) = (0, None);
         while found.len() < limit && position <= text.len() {
-            let Some(next) = self.regex.find_at(text, position) else {
+            let Some(range) = self.find_at(text, position) else {
                 break;
             };
-            let range = next.range();
             let accepted = range.end != position || Some(range.start) != previous_end;
             position = match range.end == position {
                 true => position + width(text, position).max(1),
@@ -152,11 +172,17 @@ impl Expression {
     }
 
     fn groups_at(&self, text: &[u8], position: usize, wanted: bool) -> Option<Groups> {
-        if !wanted {
-            let found = self.regex.find_at(text, position)?;
-            return Some(vec![Some(found.range())]);
-        }
-        let captures = self.regex.captures_at(text, position)?;
+        let found = match wanted && !self.splits_characters {
+            true => position,
+            false => {
+                let found = self.find_at(text, position)?;
+                if !wanted {
+                    return Some(vec![Some(found)]);
+                }
+                found.start
+            }
+        };
+        let captures = self.regex.captures_at(text, found)?;
         Some(
             captures
                 .iter()
@@ -164,6 +190,14 @@ impl Expression {
                 .collect(),
         )
     }
+}
+
+/// Whether a place is not between the bytes of a character.
+fn is_boundary(text: &[u8], position: usize) -> bool {
+    (1..4.min(position + 1)).all(|back| {
+        let start = text.get(position - back..).unwrap_or_default();
+        decode(start).is_none_or(|(_, length)| length <= back)
+    })
 }
 
 /// How long the character at a place is; 0 at the end.

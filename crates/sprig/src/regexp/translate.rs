@@ -17,6 +17,8 @@ pub(super) struct Translation {
     pub(super) pattern: String,
     /// The name of every group, the whole match first.
     pub(super) names: Vec<String>,
+    /// Whether there is a `\B` in it, which looks at bytes where Go looks at characters.
+    pub(super) splits_characters: bool,
 }
 
 /// Go's error for a pattern that is none: `error parsing regexp: missing closing ): …`.
@@ -64,11 +66,13 @@ pub(super) fn translate(expression: &[u8]) -> Parsed<Translation> {
         atom: None,
         alternative_repeats: 1,
         last_repeat: None,
+        splits_characters: false,
     };
     translator.run()?;
     Ok(Translation {
         pattern: translator.output,
         names: translator.names,
+        splits_characters: translator.splits_characters,
     })
 }
 
@@ -116,6 +120,7 @@ struct Translator<'a> {
     alternative_repeats: u32,
     /// Where the repetition operator begins that was read just before.
     last_repeat: Option<&'a str>,
+    splits_characters: bool,
 }
 
 impl<'a> Translator<'a> {
@@ -363,7 +368,10 @@ impl<'a> Translator<'a> {
             Some(b'A') => Some(r"\A"),
             Some(b'z') => Some(r"\z"),
             Some(b'b') => Some(r"(?-u:\b)"),
-            Some(b'B') => Some(r"(?-u:\B)"),
+            Some(b'B') => {
+                self.splits_characters = true;
+                Some(r"(?-u:\B)")
+            }
             Some(b'C') => return Err(SyntaxError::new("invalid escape sequence", r"\C")),
             Some(b'Q') => {
                 self.quoted();

@@ -125,8 +125,8 @@ impl<'a> Parser<'a> {
     fn element(&mut self, element: Element, suffix: &[u8]) -> Read<()> {
         match element {
             Element::Year => {
-                let year = self.digits(2, 2)?;
-                self.year = i64::from(year) + if year >= 69 { 1900 } else { 2000 };
+                let year = self.two_digit_year()?;
+                self.year = year + if year >= 69 { 1900 } else { 2000 };
             }
             Element::LongYear => self.year = i64::from(self.digits(4, 4)?),
             Element::Month => self.month = Some(self.name(&MONTHS, 3)? + 1),
@@ -201,6 +201,20 @@ impl<'a> Parser<'a> {
             .take(count)?
             .iter()
             .fold(0, |number, byte| number * 10 + u32::from(byte - b'0')))
+    }
+
+    /// Two bytes as Go's `atoi` reads them: a sign may be one of them.
+    fn two_digit_year(&mut self) -> Read<i64> {
+        let digit = |byte: &u8| i64::from(byte - b'0');
+        match self.take(2)? {
+            [sign @ (b'+' | b'-'), ones @ b'0'..=b'9'] => Ok(if *sign == b'-' {
+                -digit(ones)
+            } else {
+                digit(ones)
+            }),
+            [tens @ b'0'..=b'9', ones @ b'0'..=b'9'] => Ok(digit(tens) * 10 + digit(ones)),
+            _ => Err(Problem::Bad),
+        }
     }
 
     /// A number of one or two digits, or of exactly two.
@@ -308,16 +322,27 @@ impl<'a> Parser<'a> {
         if style.colon && (1..=colons).any(|colon| text.get(colon * 3) != Some(&b':')) {
             return Err(Problem::Bad);
         }
-        let parts = [part(0), part(1), part(2)].map(|part| part.ok());
+        let mut parts = [0; 3];
+        let mut complete = true;
+        for (index, number) in parts.iter_mut().enumerate() {
+            match part(index) {
+                Ok(found) => *number = found,
+                Err(_) => {
+                    complete = false;
+                    break;
+                }
+            }
+        }
         let bounds = [(24, "hour"), (60, "minute"), (60, "second")];
         for (part, (bound, what)) in parts.iter().zip(bounds) {
-            if part.is_some_and(|part| part > bound) {
+            if *part > bound {
                 return Fault::range(&format!("time zone offset {what}"));
             }
         }
-        let [Some(hours), Some(minutes), Some(seconds)] = parts else {
+        if !complete {
             return Err(Problem::Bad);
-        };
+        }
+        let [hours, minutes, seconds] = parts;
         let offset = i64::from((hours * 60 + minutes) * 60 + seconds);
         self.offset = Some(match text.first() {
             Some(b'+') => offset,
