@@ -110,7 +110,7 @@ struct Totals {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let mut executables = cargo::build(&["test", "--workspace", "--no-run"])?;
+    let mut executables = cargo::build(&["test", "--workspace", "--locked", "--no-run"])?;
     executables.retain(|executable| executable.is_test);
     let mut totals = Totals::default();
     for kind in [Kind::Unit, Kind::Golden, Kind::Cluster] {
