@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use helm_engine::{Limits, load_directory, package};
+use helm_engine::{Limits, check_version, load_directory, package};
 use jiff::Timestamp;
 
 use super::output::{print, warn};
@@ -61,6 +61,9 @@ fn source_date_epoch() -> anyhow::Result<Option<Timestamp>> {
 }
 
 fn pack(arguments: &Arguments, path: &Path, time: Option<Timestamp>) -> anyhow::Result<PathBuf> {
+    if !path.exists() {
+        bail!("stat {}: no such file or directory", path.display());
+    }
     let loaded = load_directory(path, &Limits::default())?;
     warn("INFO", &loaded.warnings);
     let mut chart = loaded.chart;
@@ -78,6 +81,7 @@ fn pack(arguments: &Arguments, path: &Path, time: Option<Timestamp>) -> anyhow::
     {
         chart.metadata.app_version.clone_from(version);
     }
+    check_version(&chart.metadata.version)?;
     chart.validate()?;
     let missing = chart.missing_dependencies();
     if !missing.is_empty() {

@@ -272,10 +272,9 @@ impl OutputFlags {
     /// A failed render: its error, and with `--debug` what was rendered of it.
     fn fail(&self, error: RenderError) -> anyhow::Result<()> {
         let partial = match &error {
-            RenderError::Values(cause) => {
-                bail!("chart dependencies processing failed: {cause}")
+            RenderError::Dependencies(_) | RenderError::Values(_) | RenderError::Schema(_) => {
+                bail!(error)
             }
-            RenderError::Schema(_) => bail!(error),
             RenderError::Manifest { partial, .. } => partial.as_str(),
             _ => "",
         };

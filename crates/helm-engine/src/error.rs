@@ -10,8 +10,11 @@ use crate::manifest::ManifestError;
 /// Why a chart cannot be rendered.
 #[derive(Debug, Error)]
 pub enum RenderError {
+    /// A subchart's values are no map, which shows as dependencies are chosen.
+    #[error("chart dependencies processing failed: {0}")]
+    Dependencies(TypeMismatch),
     /// A subchart's values are no map.
-    #[error("{0}")]
+    #[error(transparent)]
     Values(#[from] TypeMismatch),
     /// The values break the schema of the chart or of a subchart.
     #[error(

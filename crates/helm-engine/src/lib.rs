@@ -49,3 +49,4 @@ pub use render::{
 };
 pub use sprig::helm::Lookup;
 pub use sprig::{Environment, SystemSource};
+pub use version::check_version;

@@ -356,16 +356,16 @@ pub enum HookPhase {
 #[derive(Debug, Error)]
 pub enum RecordError {
     /// The text is no base64.
-    #[error("release record is not base64: {0}")]
+    #[error("release record is not base64")]
     Base64(#[from] base64::DecodeError),
     /// The bytes are no gzip stream.
-    #[error("cannot unpack release record: {0}")]
-    Gzip(std::io::Error),
+    #[error("cannot unpack release record")]
+    Gzip(#[source] std::io::Error),
     /// It unpacks to more than [`MAX_RECORD_BYTES`].
     #[error("release record unpacks to more than {MAX_RECORD_BYTES} bytes")]
     TooLarge,
     /// The JSON is no release.
-    #[error("cannot read release record: {0}")]
+    #[error("cannot read release record")]
     Json(#[from] serde_json::Error),
 }
 

@@ -130,7 +130,8 @@ pub fn render(
     options: &RenderOptions,
 ) -> Result<Rendered, RenderError> {
     let mut warnings = Vec::new();
-    let node = dependencies::process(chart, values, &mut warnings)?;
+    let node =
+        dependencies::process(chart, values, &mut warnings).map_err(RenderError::Dependencies)?;
     let coalesced = Coalescing {
         mode: Mode::Coalesce,
         warnings: &mut warnings,
@@ -189,7 +190,8 @@ pub(crate) fn render_files(
 /// A subchart's values are no map.
 pub fn coalesce_values(chart: &Chart, values: &Tree) -> Result<Tree, RenderError> {
     let mut warnings = Vec::new();
-    let node = dependencies::process(chart, values, &mut warnings)?;
+    let node =
+        dependencies::process(chart, values, &mut warnings).map_err(RenderError::Dependencies)?;
     let coalesced = Coalescing {
         mode: Mode::Coalesce,
         warnings: &mut warnings,

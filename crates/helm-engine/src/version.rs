@@ -1,6 +1,14 @@
 //! Versions and constraints, as Masterminds/semver reads them.
 
-use sprig::semver::{Constraints, Version};
+use sprig::semver::{Constraints, Version, VersionError};
+
+/// Checks that a text is a version, leniently.
+///
+/// # Errors
+/// Why it is none: `invalid semantic version`.
+pub fn check_version(text: &str) -> Result<(), VersionError> {
+    Version::parse(text).map(|_| ())
+}
 
 /// Whether a text is a version, leniently: `v1`, `1.2`, `1.2.3-rc.1+build`.
 pub(crate) fn is_valid(text: &str) -> bool {

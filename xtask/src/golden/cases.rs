@@ -16,7 +16,7 @@
 //!
 //! The chart is the folder `c`; without a `Chart.yaml` it gets one of version 1.0.0.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -50,9 +50,16 @@ pub(crate) fn parse(text: &str) -> Vec<Case> {
         Some((_, body)) => sections(body, "--- "),
         None => Vec::new(),
     };
-    parts
+    let cases: Vec<Case> = parts
         .map(|(name, body)| case(name, body, &shared))
-        .collect()
+        .collect();
+    let names: BTreeSet<&str> = cases.iter().map(|case| case.name.as_str()).collect();
+    assert_eq!(
+        names.len(),
+        cases.len(),
+        "two cases of one topic have the same name"
+    );
+    cases
 }
 
 fn case(name: &str, body: &str, shared: &[(&str, &str)]) -> Case {

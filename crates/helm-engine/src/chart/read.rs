@@ -108,10 +108,14 @@ fn time_error(text: &str) -> Error {
 fn maintainer(node: &Node) -> Result<Option<Maintainer>, Error> {
     let path = "maintainers.";
     let at = |field| Place {
-        go_struct: "Metadata",
+        go_struct: "Maintainer",
         field,
     };
-    let Some(entries) = nested(node, at("maintainers"), "v2.Maintainer")? else {
+    let outer = Place {
+        go_struct: "Metadata",
+        field: "maintainers",
+    };
+    let Some(entries) = nested(node, outer, "v2.Maintainer")? else {
         return Ok(None);
     };
     let mut maintainer = Maintainer::default();
@@ -126,9 +130,16 @@ fn dependency(
     go_struct: &'static str,
     path: &str,
 ) -> Result<Option<Dependency>, Error> {
-    let at = |field| Place { go_struct, field };
-    let Some(entries) = nested(node, at("dependencies"), "v2.Dependency")? else {
+    let outer = Place {
+        go_struct,
+        field: "dependencies",
+    };
+    let Some(entries) = nested(node, outer, "v2.Dependency")? else {
         return Ok(None);
+    };
+    let at = |field| Place {
+        go_struct: "Dependency",
+        field,
     };
     let mut dependency = Dependency::default();
     string(entries, at("name"), path, &mut dependency.name)?;

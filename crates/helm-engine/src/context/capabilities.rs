@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::rc::Rc;
 
-use gotmpl::{List, Map, Object, Str, Value};
+use gotmpl::{List, Map, Object, Signature, Str, Type, Value};
 
 use crate::capabilities::{Capabilities, HelmVersion, KubeVersion};
 
@@ -40,6 +40,13 @@ impl Object for CapabilitiesObject {
             "APIVersions" => self.api_versions.clone(),
             "HelmVersion" => self.helm_version.clone(),
             _ => return None,
+        })
+    }
+
+    fn signature(&self, name: &str) -> Option<Signature> {
+        matches!(name, "Copy").then_some(Signature {
+            parameters: &[],
+            variadic: None,
         })
     }
 
@@ -88,6 +95,13 @@ impl Object for KubeVersionObject {
         }))
     }
 
+    fn signature(&self, name: &str) -> Option<Signature> {
+        matches!(name, "String" | "GitVersion").then_some(Signature {
+            parameters: &[],
+            variadic: None,
+        })
+    }
+
     fn call(&self, name: &str, arguments: &[Value]) -> Option<Result<Value, String>> {
         match (name, arguments) {
             ("String", []) => Some(Ok(Value::string(self.0.as_str()))),
@@ -123,6 +137,13 @@ struct VersionSet(List);
 impl Object for VersionSet {
     fn go_type(&self) -> &'static str {
         "common.VersionSet"
+    }
+
+    fn signature(&self, name: &str) -> Option<Signature> {
+        matches!(name, "Has").then_some(Signature {
+            parameters: &[Type::String],
+            variadic: None,
+        })
     }
 
     fn call(&self, name: &str, arguments: &[Value]) -> Option<Result<Value, String>> {

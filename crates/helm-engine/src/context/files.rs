@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use gotmpl::{List, Map, Object, Str, Type, Value};
+use gotmpl::{List, Map, Object, Signature, Str, Type, Value};
 
 use super::glob::Glob;
 use crate::chart::ChartFile;
@@ -26,6 +26,18 @@ pub(super) fn object(files: &[ChartFile]) -> Value {
 impl Object for Files {
     fn go_type(&self) -> &'static str {
         "engine.files"
+    }
+
+    fn signature(&self, name: &str) -> Option<Signature> {
+        let parameters: &'static [Type] = match name {
+            "Get" | "GetBytes" | "Glob" | "Lines" => &[Type::String],
+            "AsConfig" | "AsSecrets" => &[],
+            _ => return None,
+        };
+        Some(Signature {
+            parameters,
+            variadic: None,
+        })
     }
 
     fn call(&self, name: &str, arguments: &[Value]) -> Option<Result<Value, String>> {

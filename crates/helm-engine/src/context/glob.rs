@@ -66,10 +66,8 @@ fn sequence(
             c => Item::Literal(c),
         });
     }
-    match depth {
-        0 => Ok((items, None)),
-        _ => Err(BadGlob),
-    }
+    // A brace that is not closed is closed by the end.
+    Ok((items, None))
 }
 
 fn alternatives(rest: &mut std::str::Chars<'_>, depth: usize) -> Result<Item, BadGlob> {
@@ -193,6 +191,8 @@ mod tests {
             ("[ab].txt", "b.txt", true),
             ("a\\*b", "a*b", true),
             ("story/**", "story/author.txt", true),
+            ("{a,b", "b", true),
+            ("a}", "a}", true),
             ("", "", true),
             ("", "a", false),
         ] {
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn malformed_globs_are_refused() {
-        for pattern in ["{a", "[a", "[]", "[z-a]", "a\\"] {
+        for pattern in ["[a", "[]", "[z-a]", "a\\"] {
             assert!(Glob::parse(pattern).is_err(), "{pattern}");
         }
     }

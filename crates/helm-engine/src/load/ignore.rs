@@ -9,7 +9,7 @@ pub enum IgnoreError {
     #[error("double-star (**) syntax is not supported")]
     DoubleStar,
     /// A pattern that is not well formed.
-    #[error("{0}")]
+    #[error(transparent)]
     Pattern(#[from] wildcard::BadPattern),
 }
 

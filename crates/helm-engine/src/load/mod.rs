@@ -113,7 +113,7 @@ pub enum LoadError {
     #[error("chart nests subcharts deeper than the maximum of {0} levels")]
     TooDeep(usize),
     /// A pattern of `.helmignore` is wrong.
-    #[error("{0}")]
+    #[error(transparent)]
     Ignore(#[from] ignore::IgnoreError),
     /// An archive without files.
     #[error("no files in chart archive")]

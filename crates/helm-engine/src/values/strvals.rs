@@ -346,7 +346,7 @@ impl Parser<'_> {
         }
         let (key, end) = until(&mut self.rest, &['[', '.', '='], self.grammar.escapes());
         if !key.is_empty() {
-            let key = quote(&key);
+            let key = quote_chars(&key);
             return fault(format!("unexpected data at end of array index: {key}"));
         }
         self.nesting += 1;
@@ -438,4 +438,13 @@ fn unexpected<T>(found: &Tree, wanted: &str) -> Parsed<T> {
 
 fn quote(text: &str) -> String {
     crate::text::quote(text)
+}
+
+/// Go's `%q` of a list of characters.
+fn quote_chars(text: &str) -> String {
+    let quoted: Vec<String> = text
+        .chars()
+        .map(|c| gotmpl::strconv::quote_rune(u32::from(c)))
+        .collect();
+    format!("[{}]", quoted.join(" "))
 }
