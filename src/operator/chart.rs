@@ -44,6 +44,7 @@ pub(crate) fn source_of(release: &HelmRelease, settings: &Settings) -> Result<So
                 let joined = format!("{}/{name}", url.expose().trim_end_matches('/'));
                 return Ok(SourceRef::Oci(OciSource {
                     url: parse(&joined)?,
+                    tag: None,
                     version,
                     secret,
                 }));
@@ -57,19 +58,43 @@ pub(crate) fn source_of(release: &HelmRelease, settings: &Settings) -> Result<So
         }
         ChartChoice::Oci(oci) => Ok(SourceRef::Oci(OciSource {
             url: parse(oci.url.expose())?,
+            tag: oci_tag(oci),
             version: oci_version(oci),
             secret,
         })),
     }
 }
 
+/// Whether another chart can be meant tomorrow without anything telling of it: a range of versions, or a tag. Git tells
+/// by its mirrors, and a version or a digest stays what it is.
+pub(crate) fn can_move(release: &HelmRelease) -> bool {
+    let is_exact = |text: &str| {
+        let text = text.strip_prefix('v').unwrap_or(text);
+        text.starts_with("sha256:") || sprig::semver::Version::parse_strict(text).is_ok()
+    };
+    match release.spec.chart.choose() {
+        Ok(ChartChoice::Repository { version, .. }) => !is_exact(version),
+        Ok(ChartChoice::Oci(oci)) => {
+            oci_tag(oci).is_some() || !oci_version(oci).is_some_and(|text| is_exact(&text))
+        }
+        Ok(ChartChoice::Git { .. }) | Err(_) => false,
+    }
+}
+
+/// The tag, where no digest says it more exactly.
+fn oci_tag(oci: &OciSpec) -> Option<String> {
+    match filled(oci.digest.as_ref()) {
+        Some(_) => None,
+        None => filled(oci.tag.as_ref()),
+    }
+}
+
 fn oci_version(oci: &OciSpec) -> Option<String> {
-    let written = [&oci.digest, &oci.tag, &oci.version];
-    written
-        .into_iter()
-        .flatten()
-        .find(|text| !text.is_empty())
-        .cloned()
+    filled(oci.digest.as_ref()).or_else(|| filled(oci.version.as_ref()))
+}
+
+fn filled(text: Option<&String>) -> Option<String> {
+    text.filter(|text| !text.is_empty()).cloned()
 }
 
 fn secret_of(release: &HelmRelease, settings: &Settings) -> Result<Option<SecretRef>, Trouble> {
@@ -227,11 +252,35 @@ mod tests {
     #[test]
     fn oci_charts_take_digest_before_tag_before_version() {
         let oci = |json| serde_json::from_value::<OciSpec>(json).unwrap();
+        let read = |json| {
+            let spec = oci(json);
+            (oci_tag(&spec), oci_version(&spec))
+        };
+        let text = |text: &str| Some(text.to_owned());
         let all =
-            oci(serde_json::json!({"url": "oci://r/c", "version": "1", "tag": "t", "digest": "d"}));
-        assert_eq!(oci_version(&all).as_deref(), Some("d"));
-        let tag =
-            oci(serde_json::json!({"url": "oci://r/c", "version": "1", "tag": "t", "digest": ""}));
-        assert_eq!(oci_version(&tag).as_deref(), Some("t"));
+            serde_json::json!({"url": "oci://r/c", "version": "1", "tag": "t", "digest": "d"});
+        assert_eq!(read(all), (None, text("d")));
+        let tag = serde_json::json!({"url": "oci://r/c", "version": "1", "tag": "t", "digest": ""});
+        assert_eq!(read(tag), (text("t"), text("1")));
+        let version = serde_json::json!({"url": "oci://r/c", "version": "1"});
+        assert_eq!(read(version), (None, text("1")));
+    }
+
+    #[test]
+    fn ranges_and_tags_can_move_and_nothing_else() {
+        let moves = |chart| can_move(&release(chart));
+        let range = |version| {
+            moves(serde_json::json!({"repository": "https://r", "name": "a", "version": version}))
+        };
+        assert!(range("1.x") && range("^1.2.3") && range("1.2"));
+        assert!(!range("1.2.3") && !range("v1.2.3-rc.1+b"));
+        let oci = |key: &str, value: &str| {
+            moves(serde_json::json!({"oci": {"url": "oci://r/c", key: value}}))
+        };
+        assert!(oci("version", "") && oci("version", "*") && oci("tag", "1.2.3"));
+        assert!(!oci("version", "1.2.3") && !oci("digest", "sha256:00"));
+        assert!(!moves(
+            serde_json::json!({"git": "https://g/a.git", "path": "."})
+        ));
     }
 }

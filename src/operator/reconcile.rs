@@ -138,7 +138,9 @@ fn nothing_to_do(context: &Context, release: &HelmRelease, key: &NamespacedName)
         changes,
     };
     // What no watch tells of has to be looked at.
-    let must_look = super::values::has_external(release) || !context.is_watched(release);
+    let must_look = super::values::has_external(release)
+        || super::chart::can_move(release)
+        || !context.is_watched(release);
     context.remember(key, |memory| {
         if memory.settled.as_ref() == Some(&now) && !must_look {
             return Some(Next::Settled);

@@ -61,6 +61,7 @@ impl Charts {
             Arc::clone(&http),
             Arc::clone(&artifacts),
             options.archive_bytes,
+            options.interval,
         );
         Ok(Self {
             repositories: Repositories::new(http, artifacts, options)?,
@@ -111,6 +112,10 @@ impl Charts {
             Some(secret) => Access::from_secret(&self.secret(secret).await?)?,
             None => url_login(&source.url),
         };
+        if let Some(tag) = &source.tag {
+            let content = self.registries.tagged(&reference, &access, tag).await?;
+            return self.unpack(tag.clone(), Arc::new(content)).await;
+        }
         let place = ChartPlace::Registry(reference);
         self.fetch(&place, &access, "", source.version.as_deref())
             .await

@@ -54,6 +54,8 @@ pub struct HelmRepositorySource {
 pub struct OciSource {
     /// `oci://host/path/chart`.
     pub url: RepositoryUrl,
+    /// A tag, which wins over the version and need not be one.
+    pub tag: Option<String>,
     /// A version, a range or a digest; `None`: the newest stable one.
     pub version: Option<String>,
     /// The Secret with the credentials of the registry.

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod api;
+mod charts;
 mod crash;
 mod failures;
 mod path;

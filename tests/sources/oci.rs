@@ -1,106 +1,45 @@
 //! A real registry (the distribution project's), pushed to by the stock helm.
 
-use std::fs;
-use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use helm_operator::source::{Charts, OciSource, Reason, RepositoryUrl};
-use testkit::{Process, ScratchDir, ToolSet, Tools, chart_archive, free_ports};
+use testkit::{ChartServer, Lifetime, Registry, RegistryOptions, TokenServer, blob_path};
 
 use crate::{Bench, secret_ref, seen};
 
-struct Registry {
-    host: String,
-    tools: Tools,
-    scratch: ScratchDir,
-    _process: Process,
+fn open() -> Registry {
+    Registry::start(RegistryOptions::default()).unwrap()
 }
 
-impl Registry {
-    /// Starts a registry; with a login if one is given (its bcrypt line in htpasswd form).
-    fn start(htpasswd: Option<&str>) -> Self {
-        let tools = Tools::locate(ToolSet::Full).unwrap();
-        let scratch = ScratchDir::new("registry").unwrap();
-        let [port] = free_ports::<1>().unwrap();
-        let host = format!("127.0.0.1:{port}");
-        let mut config = format!(
-            "version: 0.1\nlog: {{level: warn}}\nstorage:\n  filesystem:\n    rootdirectory: {}\nhttp:\n  addr: {host}\n",
-            scratch.join("data").display()
-        );
-        if let Some(line) = htpasswd {
-            fs::write(scratch.join("htpasswd"), line).unwrap();
-            let path = scratch.join("htpasswd");
-            config.push_str(&format!(
-                "auth:\n  htpasswd:\n    realm: charts\n    path: {}\n",
-                path.display()
-            ));
-        }
-        fs::write(scratch.join("config.yaml"), config).unwrap();
-        let mut command = tools.command("registry").unwrap();
-        command.arg("serve").arg(scratch.join("config.yaml"));
-        let process = Process::spawn("registry", &command, &scratch.join("log")).unwrap();
-        let is_up = || std::net::TcpStream::connect(&host).is_ok();
-        process.wait_until(Duration::from_secs(20), is_up).unwrap();
-        Self {
-            host,
-            tools,
-            scratch,
-            _process: process,
-        }
-    }
+fn charts(registry: &Registry, bench: &Bench) -> Charts {
+    let plain = vec![registry.host().to_owned()];
+    bench.open().with_plain_registries(plain)
+}
 
-    fn helm(&self, arguments: &[&str]) {
-        let mut command: Command = self.tools.command("helm").unwrap();
-        let home = self.scratch.join("helm");
-        command.args(arguments).arg("--plain-http");
-        for variable in [
-            "HELM_CACHE_HOME",
-            "HELM_CONFIG_HOME",
-            "HELM_DATA_HOME",
-            "HOME",
-        ] {
-            command.env(variable, &home);
-        }
-        let output = command.output().unwrap();
-        assert!(
-            output.status.success(),
-            "{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-
-    fn push(&self, name: &str, version: &str) {
-        let path = self.scratch.join(format!("{name}-{version}.tgz"));
-        fs::write(&path, chart_archive(name, version, &[]).unwrap()).unwrap();
-        self.helm(&["push", text(&path), &format!("oci://{}/team", self.host)]);
-    }
-
-    fn charts(&self, bench: &Bench) -> Charts {
-        bench.open().with_plain_registries(vec![self.host.clone()])
-    }
-
-    fn source(&self, name: &str, version: &str) -> OciSource {
-        OciSource {
-            url: RepositoryUrl::parse(&format!("oci://{}/team/{name}", self.host)).unwrap(),
-            version: Some(version.to_owned()).filter(|text| !text.is_empty()),
-            secret: None,
-        }
+fn source(registry: &Registry, name: &str, version: &str) -> OciSource {
+    OciSource {
+        url: RepositoryUrl::parse(&registry.url(name)).unwrap(),
+        tag: None,
+        version: Some(version.to_owned()).filter(|text| !text.is_empty()),
+        secret: None,
     }
 }
 
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
+fn with_secret(secret: Option<&str>, source: OciSource) -> OciSource {
+    OciSource {
+        secret: secret.map(secret_ref),
+        ..source
+    }
 }
 
 #[tokio::test]
 async fn charts_are_pulled_by_version_range_and_digest() {
-    let registry = Registry::start(None);
+    let registry = open();
     for version in ["1.0.0", "1.1.0+build.7", "2.0.0-rc.1"] {
-        registry.push("app", version);
+        registry.push("app", version).unwrap();
     }
     let bench = Bench::new();
-    let charts = registry.charts(&bench);
+    let opened = charts(&registry, &bench);
     for (asked, expected) in [
         ("1.0.0", "1.0.0"),
         ("1.1.0+build.7", "1.1.0+build.7"),
@@ -108,7 +47,7 @@ async fn charts_are_pulled_by_version_range_and_digest() {
         ("", "1.1.0+build.7"),
         (">0-0", "2.0.0-rc.1"),
     ] {
-        let found = charts.from_registry(&registry.source("app", asked)).await;
+        let found = opened.from_registry(&source(&registry, "app", asked)).await;
         assert_eq!(seen(found), (expected.into(), expected.into()), "{asked:?}");
     }
     for (name, version, reason) in [
@@ -118,8 +57,8 @@ async fn charts_are_pulled_by_version_range_and_digest() {
         ("app", "~7", Reason::VersionNotFound),
         ("app", "x y", Reason::InvalidSource),
     ] {
-        let error = charts
-            .from_registry(&registry.source(name, version))
+        let error = opened
+            .from_registry(&source(&registry, name, version))
             .await
             .unwrap_err();
         assert_eq!(error.reason(), reason, "{name} {version}: {error}");
@@ -130,20 +69,16 @@ async fn charts_are_pulled_by_version_range_and_digest() {
 async fn a_private_registry_is_opened_by_a_docker_config_or_a_login() {
     // robot:secret-canary
     let line = helm_operator_test_htpasswd();
-    let registry = Registry::start(Some(&line));
-    registry.helm(&[
-        "registry",
-        "login",
-        &registry.host,
-        "--username",
-        "robot",
-        "--password",
-        "secret-canary",
-    ]);
-    registry.push("app", "1.0.0");
+    let registry = Registry::start(RegistryOptions {
+        htpasswd: Some(&line),
+        ..RegistryOptions::default()
+    })
+    .unwrap();
+    registry.login("robot", "secret-canary").unwrap();
+    registry.push("app", "1.0.0").unwrap();
     let docker = format!(
         r#"{{"auths":{{"{}":{{"username":"robot","password":"secret-canary"}}}}}}"#,
-        registry.host
+        registry.host()
     );
     let bench = Bench::new()
         .secret("docker", &[(".dockerconfigjson", &docker)])
@@ -155,19 +90,16 @@ async fn a_private_registry_is_opened_by_a_docker_config_or_a_login() {
             "wrong",
             &[("username", "robot"), ("password", "wrong-canary")],
         );
-    let charts = registry.charts(&bench);
-    let asked = |secret: Option<&str>| OciSource {
-        secret: secret.map(secret_ref),
-        ..registry.source("app", "^1")
-    };
+    let opened = charts(&registry, &bench);
+    let asked = |secret| with_secret(secret, source(&registry, "app", "^1"));
     for secret in ["docker", "login"] {
         assert_eq!(
-            seen(charts.from_registry(&asked(Some(secret))).await).0,
+            seen(opened.from_registry(&asked(Some(secret))).await).0,
             "1.0.0"
         );
     }
     for secret in [None, Some("wrong")] {
-        let error = charts.from_registry(&asked(secret)).await.unwrap_err();
+        let error = opened.from_registry(&asked(secret)).await.unwrap_err();
         assert_eq!(error.reason(), Reason::AuthFailed, "{error}");
         assert!(!error.to_string().contains("canary"), "{error}");
     }
@@ -176,4 +108,142 @@ async fn a_private_registry_is_opened_by_a_docker_config_or_a_login() {
 /// The line for `robot` with the password `secret-canary`.
 fn helm_operator_test_htpasswd() -> String {
     format!("robot:{}\n", bcrypt::hash("secret-canary", 4).unwrap())
+}
+
+#[tokio::test]
+async fn a_tag_that_is_no_version_and_a_digest_are_taken_as_they_are() {
+    let registry = open();
+    registry.push("app", "1.0.0").unwrap();
+    let (digest, manifest) = registry.manifest("app", "1.0.0").unwrap();
+    let manifest = String::from_utf8(manifest).unwrap();
+    registry.put_manifest("app", "stable", manifest).unwrap();
+    let bench = Bench::new();
+    let opened = charts(&registry, &bench);
+    let stable = OciSource {
+        tag: Some("stable".to_owned()),
+        ..source(&registry, "app", "^7")
+    };
+    let found = seen(opened.from_registry(&stable).await);
+    assert_eq!(found, ("stable".into(), "1.0.0".into()));
+    let found = seen(
+        opened
+            .from_registry(&source(&registry, "app", &digest))
+            .await,
+    );
+    assert_eq!(found, (digest, "1.0.0".into()));
+}
+
+#[tokio::test]
+async fn a_token_is_fetched_once_and_again_when_the_registry_refuses_it() {
+    let tokens = TokenServer::start("robot", "secret-canary").unwrap();
+    let registry = with_tokens(&tokens);
+    let bench = Bench::new().secret("login", &LOGIN);
+    let opened = charts(&registry, &bench);
+    let asked = |version| with_secret(Some("login"), source(&registry, "app", version));
+    // The registry allows a minute more than the token says: this one ends in a few seconds, and
+    // its service lies about that.
+    tokens.set_lifetime(Lifetime {
+        said: Duration::from_secs(3600),
+        signed_seconds: -57,
+    });
+    let before = tokens.issued().len();
+    assert_eq!(seen(opened.from_registry(&asked("1.0.0")).await).0, "1.0.0");
+    assert_eq!(
+        tokens.issued().len(),
+        before + 1,
+        "one token for all requests"
+    );
+    let token = tokens.issued().pop().unwrap();
+    tokens.set_lifetime(Lifetime {
+        said: Duration::from_secs(3600),
+        signed_seconds: 3600,
+    });
+    let start = Instant::now();
+    while registry.accepts(&token, "app").unwrap() {
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "the token stays good"
+        );
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for version in ["1.1.0", "1.0.0", "^1"] {
+        seen(opened.from_registry(&asked(version)).await);
+    }
+    assert_eq!(tokens.issued().len(), before + 2, "renewed once");
+}
+
+#[tokio::test]
+async fn a_login_that_the_token_service_refuses_is_said_without_it() {
+    let tokens = TokenServer::start("robot", "secret-canary").unwrap();
+    let registry = with_tokens(&tokens);
+    let wrong = [("username", "robot"), ("password", "wrong-canary")];
+    let bench = Bench::new().secret("wrong", &wrong);
+    let opened = charts(&registry, &bench);
+    for secret in [None, Some("wrong")] {
+        for version in ["1.0.0", "^1"] {
+            let asked = with_secret(secret, source(&registry, "app", version));
+            let error = opened.from_registry(&asked).await.unwrap_err();
+            assert_eq!(error.reason(), Reason::AuthFailed, "{error}");
+            let shown = format!("{error} {error:?}");
+            assert!(
+                !shown.contains("canary") && shown.contains("token"),
+                "{shown}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_token_is_for_pulling_one_chart_only() {
+    let tokens = TokenServer::start("robot", "secret-canary").unwrap();
+    let registry = with_tokens(&tokens);
+    let bench = Bench::new().secret("login", &LOGIN);
+    let asked = with_secret(Some("login"), source(&registry, "app", "^1"));
+    seen(charts(&registry, &bench).from_registry(&asked).await);
+    let last = tokens.requests().pop().unwrap();
+    assert_eq!(last.scope, "repository:team/app:pull");
+    assert!(!registry.log().contains("canary"));
+}
+
+#[tokio::test]
+async fn a_blob_that_is_kept_elsewhere_is_fetched_without_credentials() {
+    let storage = ChartServer::start().unwrap();
+    let tokens = TokenServer::start("robot", "secret-canary").unwrap();
+    let registry = Registry::start(RegistryOptions {
+        tokens: Some(&tokens),
+        redirect_blobs: Some(&storage.url()),
+        ..RegistryOptions::default()
+    })
+    .unwrap();
+    registry.login("robot", "secret-canary").unwrap();
+    let archive = registry.push("app", "1.0.0").unwrap();
+    let path = blob_path(&archive);
+    storage.put(&path, archive);
+    storage.forget();
+    let bench = Bench::new().secret("login", &LOGIN);
+    let asked = with_secret(Some("login"), source(&registry, "app", "1.0.0"));
+    assert_eq!(
+        seen(charts(&registry, &bench).from_registry(&asked).await).1,
+        "1.0.0"
+    );
+    let requests = storage.requests();
+    assert_eq!(requests.len(), 1, "{requests:?}");
+    assert_eq!(requests[0].authorization, None);
+    assert!(requests[0].path.starts_with(&path), "{requests:?}");
+}
+
+const LOGIN: [(&str, &str); 2] = [("username", "robot"), ("password", "secret-canary")];
+
+/// With `app` 1.0.0 and 1.1.0, for those with a token.
+fn with_tokens(tokens: &TokenServer) -> Registry {
+    let registry = Registry::start(RegistryOptions {
+        tokens: Some(tokens),
+        ..RegistryOptions::default()
+    })
+    .unwrap();
+    registry.login("robot", "secret-canary").unwrap();
+    for version in ["1.0.0", "1.1.0"] {
+        registry.push("app", version).unwrap();
+    }
+    registry
 }

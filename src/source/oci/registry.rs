@@ -22,8 +22,6 @@ use crate::source::{Reason, SourceError};
 const DOCUMENT_BYTES: u64 = 4 << 20;
 /// Pages of tags that are read.
 const TAG_PAGES: usize = 100;
-/// How long a list of tags serves.
-const TAGS_INTERVAL: Duration = Duration::from_secs(180);
 /// Lifetime of a token whose service says none (the specification's default).
 const TOKEN_LIFETIME: Duration = Duration::from_secs(60);
 /// What manifests are asked for as.
@@ -110,6 +108,8 @@ pub(in crate::source) struct Registries {
     http: Arc<Http>,
     artifacts: Arc<ArtifactCache>,
     archive_bytes: u64,
+    /// How long a list of tags serves, and what a tag was found to be.
+    interval: Duration,
     tokens: Mutex<HashMap<String, Token>>,
     tags: Mutex<Tags>,
     /// The chart layer behind a tag, and when that was asked; digests keep theirs for ever.
@@ -164,11 +164,13 @@ impl Registries {
         http: Arc<Http>,
         artifacts: Arc<ArtifactCache>,
         archive_bytes: u64,
+        interval: Duration,
     ) -> Self {
         Self {
             http,
             artifacts,
             archive_bytes,
+            interval,
             tokens: Mutex::default(),
             tags: Mutex::default(),
             layers: Mutex::default(),
@@ -189,6 +191,25 @@ impl Registries {
         let version = self.resolve(chart, access, version).await?;
         let content = self.pull(chart, access, &tag_of(&version)).await?;
         Ok((version, content))
+    }
+
+    /// The archive behind a tag, whatever the tag is.
+    ///
+    /// # Errors
+    /// As [`archive`](Self::archive), and `InvalidSource` where it cannot be a tag.
+    pub(in crate::source) async fn tagged(
+        &self,
+        chart: &Reference,
+        access: &Access,
+        tag: &str,
+    ) -> Result<Vec<u8>, SourceError> {
+        let tag = tag_of(tag);
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+        if tag.len() > 128 || tag.starts_with(['.', '-']) || !tag.bytes().all(allowed) {
+            let text = format!("{tag:?} cannot be a tag: it has letters, digits, and _ . -");
+            return Err(SourceError::new(Reason::InvalidSource, text));
+        }
+        self.pull(chart, access, &tag).await
     }
 
     /// Which version is meant: an exact one and a digest are taken as they are.
@@ -218,7 +239,7 @@ impl Registries {
     ) -> Result<Arc<Vec<Version>>, SourceError> {
         let key = format!("{chart} {}", id_text(access));
         if let Some((at, known)) = self.tags().get(&key)
-            && at.elapsed() < TAGS_INTERVAL
+            && at.elapsed() < self.interval
         {
             return Ok(Arc::clone(known));
         }
@@ -317,7 +338,7 @@ impl Registries {
     fn known_layer(&self, key: &str, tag: &str) -> Option<String> {
         let layers = self.layers();
         let (asked, digest) = layers.get(key)?;
-        let serves = tag.starts_with("sha256:") || asked.elapsed() < TAGS_INTERVAL;
+        let serves = tag.starts_with("sha256:") || asked.elapsed() < self.interval;
         serves.then(|| digest.clone())
     }
 
