@@ -7,14 +7,21 @@ mod chart;
 mod charts;
 mod crd;
 mod dependency;
+mod get;
+mod history;
 mod lint;
 mod output;
 mod package;
 mod pull;
+mod release;
+mod rollback;
 mod run;
 mod search;
 mod show;
+mod status;
 mod template;
+mod test;
+mod uninstall;
 mod values;
 mod version;
 
@@ -48,6 +55,14 @@ enum Verb {
     Search(Box<search::Arguments>),
     #[command(visible_alias = "dep")]
     Dependency(dependency::Arguments),
+    #[command(visible_alias = "hist")]
+    History(history::Arguments),
+    Status(status::Arguments),
+    Get(get::Arguments),
+    Rollback(rollback::Arguments),
+    #[command(visible_aliases = ["un", "del", "delete"])]
+    Uninstall(uninstall::Arguments),
+    Test(test::Arguments),
 }
 
 /// Runs the verb that the command line names. Whatever fails is said on standard error behind
@@ -70,6 +85,12 @@ pub fn run() -> ExitCode {
         Verb::Lint(arguments) => lint::run(&arguments),
         Verb::Show(arguments) => show::run(&arguments),
         Verb::Package(arguments) => package::run(&arguments),
+        Verb::History(arguments) => history::run(&arguments),
+        Verb::Status(arguments) => status::run(&arguments),
+        Verb::Get(arguments) => get::run(&arguments),
+        Verb::Rollback(arguments) => rollback::run(&arguments),
+        Verb::Uninstall(arguments) => uninstall::run(&arguments),
+        Verb::Test(arguments) => test::run(&arguments),
         Verb::Pull(arguments) => pull::run(&arguments),
         Verb::Search(arguments) => search::run(&arguments),
         Verb::Dependency(arguments) => dependency::run(&arguments),

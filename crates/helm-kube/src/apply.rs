@@ -86,7 +86,8 @@ impl Session {
         Ok(targets)
     }
 
-    fn stamped(&self, mut resource: Resource) -> Resource {
+    /// Marks an object as the release's.
+    pub(crate) fn stamped(&self, mut resource: Resource) -> Resource {
         ownership::stamp(&mut resource.content, &self.release);
         if !self.options.annotations.is_empty() {
             ownership::annotate(&mut resource.content, &self.options.annotations);

@@ -15,7 +15,6 @@ use crate::error::{ActionError, Reason};
 use crate::machine::Machine;
 use crate::object::{self, Object, ObjectKey, Resource};
 use crate::options::Options;
-use crate::ownership;
 use crate::release::ReleaseKey;
 use crate::request::{Accept, Failure, Reply};
 use crate::session::Session;
@@ -124,7 +123,7 @@ impl Session {
         if resource.has_generated_name() || is_disabled(&Value::Object(resource.content.clone())) {
             return Ok(None);
         }
-        ownership::stamp(&mut resource.content, &self.release);
+        resource = self.stamped(resource);
         let live = self.read(&resource).await?;
         if let Some(live) = &live {
             if is_disabled(live) {

@@ -1,0 +1,65 @@
+//! `helm-operator rollback`: back to an earlier revision, as `helm rollback`.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use clap::Args;
+use helm_kube::{Options, Rollback, rollback};
+
+use super::output::print;
+use super::release::{ActionFlags, ClusterFlags, with_cluster};
+
+/// Roll a release back to an earlier revision.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Arguments {
+    /// Name of the release
+    #[arg(value_name = "RELEASE_NAME")]
+    release: String,
+
+    /// The revision; without it, the last one before the current that was deployed
+    revision: Option<i64>,
+
+    /// take fields that other managers own
+    #[arg(long)]
+    force_conflicts: bool,
+
+    /// limit the maximum number of revisions saved per release. Use 0 for no limit
+    #[arg(long, default_value_t = 10, env = "HELM_MAX_HISTORY")]
+    history_max: usize,
+
+    /// add a custom description
+    #[arg(long)]
+    description: Option<String>,
+
+    #[command(flatten)]
+    action: ActionFlags,
+
+    #[command(flatten)]
+    cluster: ClusterFlags,
+}
+
+/// Rolls back.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    with_cluster(
+        &arguments.cluster,
+        &arguments.release,
+        |session| async move {
+            let history = session.history().await?;
+            let action = Rollback {
+                release: session.release.clone(),
+                plan: session.plan(&history),
+                history,
+                to: arguments.revision.filter(|revision| *revision != 0),
+                description: arguments.description.clone(),
+                annotations: BTreeMap::new(),
+                options: Options {
+                    force_conflicts: arguments.force_conflicts,
+                    max_history: arguments.history_max,
+                    ..session.options(&arguments.action)
+                },
+            };
+            session.cluster.run(rollback(action)).await?;
+            print("Rollback was a success! Happy Helming!\n")
+        },
+    )
+}
