@@ -1,16 +1,14 @@
 //! Tokens into trees, with Go's grammar and Go's complaints.
 
 mod operand;
+mod pipeline;
 mod scope;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::lexer::{Lexer, Token, TokenKind};
-use crate::tree::{
-    Branch, BranchKind, Command, Item, ItemKind, Operand, OperandKind, Pipe, Span, Template,
-    TemplateCall, Tree,
-};
+use crate::tree::{Branch, BranchKind, Item, ItemKind, Span, Template, TemplateCall, Tree};
 use crate::{Functions, ParseError, Str, fmt, stack, strconv};
 use scope::Scope;
 
@@ -576,168 +574,5 @@ impl<'t> Parser<'t> {
             Some(text) => Ok(text.into()),
             None => Err("invalid syntax".to_owned()),
         }
-    }
-}
-
-/// Pipelines.
-impl Parser<'_> {
-    /// To the end token: declarations, and commands with bars between them.
-    fn pipeline(&mut self, context: &str, end: TokenKind) -> Parse<u32> {
-        let position = index(self.peek_non_space().start);
-        let (assigns, targets) = self.declarations(context)?;
-        let mut commands: Vec<Command> = Vec::with_capacity(2);
-        loop {
-            let token = self.next_non_space();
-            match token.kind {
-                kind if kind == end => break,
-                TokenKind::Bool
-                | TokenKind::CharConstant
-                | TokenKind::Complex
-                | TokenKind::Dot
-                | TokenKind::Field
-                | TokenKind::Identifier
-                | TokenKind::Number
-                | TokenKind::Nil
-                | TokenKind::RawString
-                | TokenKind::String
-                | TokenKind::Variable
-                | TokenKind::LeftParen => {
-                    self.backup();
-                    commands.push(self.command()?);
-                }
-                _ => return Err(self.unexpected(token, context)),
-            }
-        }
-        self.check_pipeline(&commands, context)?;
-        let commands = append(&mut self.tree.commands, commands);
-        let variables: Vec<_> = targets
-            .into_iter()
-            .map(|name| {
-                if assigns {
-                    self.state.scope.resolve(name)
-                } else {
-                    self.state.scope.declare(name)
-                }
-            })
-            .collect();
-        let variables = append(&mut self.tree.variables, variables);
-        Ok(push(
-            &mut self.tree.pipes,
-            Pipe {
-                position,
-                assigns,
-                variables,
-                commands,
-            },
-        ))
-    }
-
-    /// `$x :=`, `$x =`, `$i, $x :=` or nothing: whether it assigns, and the names.
-    fn declarations(&mut self, context: &str) -> Parse<(bool, Vec<Str>)> {
-        let mut names = Vec::new();
-        loop {
-            let variable = self.peek_non_space();
-            if variable.kind != TokenKind::Variable {
-                return Ok((false, names));
-            }
-            self.next();
-            // A space after the variable has to be kept: in `$x foo` it ends an operand.
-            let after = self.peek();
-            let next = self.peek_non_space();
-            let comma = next.kind == TokenKind::Char && self.bytes(next) == b",";
-            if !comma && !matches!(next.kind, TokenKind::Assign | TokenKind::Declare) {
-                if after.kind == TokenKind::Space {
-                    self.backup_three(variable, after);
-                } else {
-                    self.backup_two(variable);
-                }
-                return Ok((false, names));
-            }
-            self.next_non_space();
-            let name = self.intern(self.bytes(variable));
-            self.state.scope.mention(name.clone());
-            names.push(name);
-            if !comma {
-                return Ok((next.kind == TokenKind::Assign, names));
-            }
-            if context != "range" || names.len() >= 2 {
-                return Err(format!("too many declarations in {context}"));
-            }
-            match self.peek_non_space().kind {
-                TokenKind::Variable | TokenKind::RightDelim | TokenKind::RightParen => {}
-                _ => return Err("range can only initialize variables".to_owned()),
-            }
-        }
-    }
-
-    fn check_pipeline(&self, commands: &[Command], context: &str) -> Parse<()> {
-        if commands.is_empty() {
-            return Err(format!("missing value for {context}"));
-        }
-        // Only the first command may begin with what cannot be called.
-        for (stage, command) in commands.iter().enumerate().skip(1) {
-            let first = self.tree.operands(command.operands).first();
-            if let Some(Operand {
-                kind:
-                    OperandKind::Bool(_)
-                    | OperandKind::Dot
-                    | OperandKind::Nil
-                    | OperandKind::Number(_)
-                    | OperandKind::String(_),
-                ..
-            }) = first
-            {
-                let stage = stage + 1;
-                return Err(format!("non executable command in pipeline stage {stage}"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Operands with spaces between them, to a bar, which is taken, or a closing token, which is
-    /// not.
-    fn command(&mut self) -> Parse<Command> {
-        let position = index(self.peek_non_space().start);
-        let declared = self.state.scope.mark();
-        let mut operands = Vec::with_capacity(4);
-        loop {
-            self.peek_non_space();
-            operands.extend(self.operand()?);
-            let token = self.next();
-            match token.kind {
-                TokenKind::Space => continue,
-                TokenKind::RightDelim | TokenKind::RightParen => self.backup(),
-                TokenKind::Pipe => {}
-                _ => return Err(self.unexpected(token, "operand")),
-            }
-            break;
-        }
-        if operands.is_empty() {
-            return Err("empty command".to_owned());
-        }
-        let declares = self.state.scope.declared_since(declared);
-        if !declares.is_empty() && self.is_lazy(operands.first()) {
-            self.state.scope.make_conditional(declares);
-        }
-        Ok(Command {
-            position,
-            operands: append(&mut self.tree.operands, operands),
-            declares,
-        })
-    }
-
-    /// Whether the command may leave operands unevaluated.
-    fn is_lazy(&self, first: Option<&Operand>) -> bool {
-        let Some(Operand {
-            kind: OperandKind::Identifier(at),
-            ..
-        }) = first
-        else {
-            return false;
-        };
-        self.tree
-            .functions
-            .get(*at as usize)
-            .is_some_and(|function| &*function.name == "and" || &*function.name == "or")
     }
 }

@@ -4,6 +4,7 @@
 //! schema is compiled and the values are checked in its order. Nothing is ever fetched: a `$ref` to
 //! a file or a web page is an error.
 
+mod compare;
 mod compile;
 mod decimal;
 mod document;

@@ -1,15 +1,18 @@
 //! Checking a value against a compiled schema.
 
+mod object;
+
 use std::cell::Cell;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
-use gotmpl::{List, Map, Str, Value};
+use gotmpl::{List, Str, Value};
 
-use super::compile::{Additional, Dependency, Index, Part, Schema, Type};
+use super::compare::{duplicates, equals_json, got_want, not_in, type_of};
+use super::compile::{Additional, Index, Part, Schema, Type};
 use super::decimal::Decimal;
 use super::document::Json;
-use super::message::{Kind, Violation, count, display, number, quote, quote_all};
+use super::message::{Kind, Violation, count, display, quote};
 
 /// How many schemas may be applied to one value before the answer is given up: a guard against
 /// references that multiply.
@@ -308,143 +311,6 @@ impl Check<'_> {
             Value::String(text) => self.string(&text.to_text()),
             Value::Float64(_) | Value::Int64(_) | Value::Int(_) => self.number(),
             _ => {}
-        }
-    }
-
-    fn object(&mut self, map: &Map) {
-        let rules = &self.part.object;
-        let size = map.len();
-        if let Some(min) = rules.min.filter(|min| size < *min) {
-            self.note(|| format!("minProperties: got {}, want {}", count(size), count(min)));
-        }
-        if let Some(max) = rules.max.filter(|max| size > *max) {
-            self.note(|| format!("maxProperties: got {}, want {}", count(size), count(max)));
-        }
-        let missing = missing(map, &rules.required);
-        match missing.as_slice() {
-            [] => {}
-            [one] => self.note(|| format!("missing property {}", quote(one))),
-            many => {
-                let many = quote_all(many.iter().copied());
-                self.note(|| format!("missing properties {many}"));
-            }
-        }
-        if self.quick && !self.found.is_empty() {
-            return;
-        }
-        self.dependencies(map);
-        self.properties(map);
-        if self.part.draft == 4 {
-            return;
-        }
-        if let Some(names) = rules.names {
-            self.property_names(names, map);
-        }
-        if self.part.draft >= 2019 {
-            self.dependent(map);
-        }
-    }
-
-    fn dependencies(&mut self, map: &Map) {
-        for (name, dependency) in &self.part.object.dependencies {
-            if !map.contains(name.as_bytes()) {
-                continue;
-            }
-            match dependency {
-                Dependency::Names(wanted) => self.requires(map, name, wanted),
-                Dependency::Schema(schema) => {
-                    let violation = self.same_value(*schema, "", false).err();
-                    self.found.extend(violation);
-                }
-            }
-        }
-    }
-
-    fn requires(&mut self, map: &Map, name: &str, wanted: &[String]) {
-        let missing = missing(map, wanted);
-        if !missing.is_empty() {
-            self.note(|| {
-                let missing = quote_all(missing.iter().copied());
-                format!("properties {missing} required, if {} exists", quote(name))
-            });
-        }
-    }
-
-    fn properties(&mut self, map: &Map) {
-        let rules = &self.part.object;
-        let mut refused = Vec::new();
-        for (name, value) in crate::coalesce::snapshot(map) {
-            if self.quick && !self.found.is_empty() {
-                return;
-            }
-            let text = name.to_text();
-            let mut evaluated = false;
-            if let Some(schema) = rules.properties.get(&*text) {
-                evaluated = true;
-                self.inner_value(*schema, &value, text.to_string());
-            }
-            for (pattern, schema) in &rules.patterns {
-                if pattern.is_match(&text) {
-                    evaluated = true;
-                    self.inner_value(*schema, &value, text.to_string());
-                }
-            }
-            match rules.additional {
-                Some(additional) if !evaluated => {
-                    evaluated = true;
-                    match additional {
-                        Additional::Allowed(true) => {}
-                        Additional::Allowed(false) => refused.push(text.to_string()),
-                        Additional::Schema(schema) => {
-                            self.inner_value(schema, &value, text.to_string());
-                        }
-                    }
-                }
-                _ => {}
-            }
-            if evaluated {
-                self.unevaluated.properties.remove(&name);
-            }
-        }
-        if !refused.is_empty() {
-            self.note(|| {
-                let refused = quote_all(refused.iter().map(String::as_str));
-                format!("additional properties {refused} not allowed")
-            });
-        }
-    }
-
-    fn property_names(&mut self, schema: Index, map: &Map) {
-        for (name, _) in crate::coalesce::snapshot(map) {
-            let scope = Scope {
-                part: schema,
-                keyword: "",
-                value_id: 0,
-                depth: self.scope.depth + 1,
-                parent: None,
-            };
-            let text = name.to_text().into_owned();
-            if let Some(violation) = self.context.root(schema, &Value::String(name), &scope) {
-                self.note_with(
-                    || format!("invalid propertyName {}", quote(&text)),
-                    violation.causes,
-                );
-            }
-        }
-    }
-
-    fn dependent(&mut self, map: &Map) {
-        let rules = &self.part.object;
-        for (name, schema) in &rules.dependent_schemas {
-            if map.contains(name.as_bytes()) {
-                let violation = self.same_value(*schema, "", false).err();
-                self.found.extend(violation);
-            }
-        }
-        for (name, wanted) in &rules.dependent_required {
-            if map.contains(name.as_bytes()) {
-                self.requires(map, name, wanted);
-            }
         }
     }
 
@@ -840,137 +706,5 @@ impl Scope<'_> {
         }
         steps.reverse();
         steps.concat()
-    }
-}
-
-fn type_of(value: &Value) -> Option<Type> {
-    Some(match value {
-        Value::Nil => Type::Null,
-        Value::Bool(_) => Type::Boolean,
-        Value::Float64(number) if !number.is_finite() => return None,
-        Value::Float64(_) | Value::Int64(_) | Value::Int(_) => Type::Number,
-        Value::String(_) => Type::String,
-        Value::List(_) => Type::Array,
-        Value::Map(_) => Type::Object,
-        _ => return None,
-    })
-}
-
-fn not_in(wanted: &[Json]) -> String {
-    let is_nested = |item: &Json| matches!(item, Json::Array(_) | Json::Object(_));
-    if wanted.iter().any(is_nested) {
-        return "'enum' failed".to_owned();
-    }
-    let shown: Vec<String> = wanted.iter().map(display).collect();
-    match shown.as_slice() {
-        [one] => format!("value must be {one}"),
-        many => format!("value must be one of {}", many.join(", ")),
-    }
-}
-
-fn got_want(name: &str, got: Decimal, want: Decimal) -> String {
-    let [got, want] = [got, want].map(|value| number(value.to_f64()));
-    format!("{name}: got {got}, want {want}")
-}
-
-fn missing<'a>(map: &Map, wanted: &'a [String]) -> Vec<&'a str> {
-    wanted
-        .iter()
-        .map(String::as_str)
-        .filter(|name| !map.contains(name.as_bytes()))
-        .collect()
-}
-
-/// The first item that equals an earlier one, with that one.
-fn duplicates(items: &[Value]) -> Option<(usize, usize)> {
-    if items.len() <= 20 {
-        return (1..items.len()).find_map(|second| {
-            let value = items.get(second)?;
-            let first = items
-                .iter()
-                .take(second)
-                .position(|item| equals(item, value))?;
-            Some((first, second))
-        });
-    }
-    let mut seen = std::collections::HashMap::new();
-    items
-        .iter()
-        .enumerate()
-        .find_map(|(second, value)| seen.insert(key(value), second).map(|first| (first, second)))
-}
-
-/// A text that is equal for equal values.
-fn key(value: &Value) -> String {
-    match value {
-        Value::List(list) => {
-            let items: Vec<String> = list.items().iter().map(key).collect();
-            format!("[{}]", items.join(","))
-        }
-        Value::Map(map) => {
-            let entries = map.entries();
-            let entries = entries
-                .iter()
-                .map(|(name, value)| format!("{name:?}:{}", key(value)));
-            format!("{{{}}}", entries.collect::<Vec<_>>().join(","))
-        }
-        Value::Int64(number) | Value::Int(number) => format!("{number}"),
-        Value::Float64(number) => format!("{number}"),
-        other => format!("{other:?}"),
-    }
-}
-
-fn equals(left: &Value, right: &Value) -> bool {
-    match (left, right) {
-        (Value::Nil, Value::Nil) => true,
-        (Value::Bool(left), Value::Bool(right)) => left == right,
-        (Value::String(left), Value::String(right)) => left == right,
-        (Value::List(left), Value::List(right)) => {
-            let (left, right) = (left.items(), right.items());
-            left.len() == right.len()
-                && left
-                    .iter()
-                    .zip(right)
-                    .all(|(left, right)| equals(left, right))
-        }
-        (Value::Map(left), Value::Map(right)) => {
-            let (left, right) = (left.entries(), right.entries());
-            left.len() == right.len()
-                && left
-                    .iter()
-                    .all(|(name, value)| right.get(name).is_some_and(|other| equals(value, other)))
-        }
-        _ => match (Decimal::of(left), Decimal::of(right)) {
-            (Some(left), Some(right)) => left.compare(right) == Ordering::Equal,
-            _ => false,
-        },
-    }
-}
-
-fn equals_json(value: &Value, wanted: &Json) -> bool {
-    match (value, wanted) {
-        (Value::Nil, Json::Null) => true,
-        (Value::Bool(value), Json::Bool(wanted)) => value == wanted,
-        (Value::String(value), Json::String(wanted)) => value.as_bytes() == wanted.as_bytes(),
-        (Value::List(list), Json::Array(wanted)) => {
-            let items = list.items();
-            items.len() == wanted.len()
-                && items
-                    .iter()
-                    .zip(wanted)
-                    .all(|(item, wanted)| equals_json(item, wanted))
-        }
-        (Value::Map(map), Json::Object(wanted)) => {
-            let entries = map.entries();
-            entries.len() == wanted.len()
-                && wanted.iter().all(|(name, wanted)| {
-                    entries
-                        .get(name.as_bytes())
-                        .is_some_and(|value| equals_json(value, wanted))
-                })
-        }
-        (value, Json::Number(text)) => Decimal::of(value)
-            .is_some_and(|value| value.compare(Decimal::parse(text)) == Ordering::Equal),
-        _ => false,
     }
 }
