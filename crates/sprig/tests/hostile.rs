@@ -58,6 +58,9 @@ fn bombs_are_refused_before_they_allocate() {
         "{{ $d := dict }}{{ range until 64 }}{{ $d = dict \"a\" $d \"b\" $d }}{{ end }}{{ deepCopy $d }}",
         "{{ $d := dict }}{{ range until 64 }}{{ $d = dict \"a\" $d \"b\" $d }}{{ end }}{{ toString $d }}",
         "{{ chunk 1 (until 1000000) | len }}",
+        "{{ regexFindAll \"\" (repeat 20000000 \"x\") -1 | len }}",
+        "{{ regexSplit \"\" (repeat 20000000 \"x\") -1 | len }}",
+        "{{ fromJson (print \"{\\\"a\\\":[\" (repeat 5000000 \"1,\") \"1]}\") | len }}",
     ] {
         let start = Instant::now();
         let result = run(bomb);

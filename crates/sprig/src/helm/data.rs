@@ -55,10 +55,14 @@ fn register_writers(functions: &mut Functions) {
     alias(functions, "mustToRawJson", "toRawJson");
 }
 
-/// The text to read; what it makes takes a few times its length.
+const LARGE: usize = 1 << 20;
+
+/// The text to read. What it makes takes a few times its length, and in the worst case, which only
+/// large texts are charged for, sixteen times.
 fn parsed<'a>(call: &mut dyn Call, arguments: &'a [Value]) -> Result<&'a [u8], FunctionError> {
     let text = string(arguments, 0)?;
-    call.charge(text.len().saturating_mul(4))?;
+    let factor = if text.len() < LARGE { 4 } else { 16 };
+    call.charge(text.len().saturating_mul(factor))?;
     Ok(text)
 }
 

@@ -84,6 +84,9 @@ fn keep(pattern: &Str, expression: &Arc<Expression>) {
     cache.insert(pattern.clone(), Arc::clone(expression));
 }
 
+/// How many matches are charged for at once.
+const MATCH_STEP: usize = 64;
+
 /// The bounds of a match and of its groups.
 pub(super) type Groups = Vec<Option<Range<usize>>>;
 
@@ -125,7 +128,12 @@ impl Expression {
     }
 
     /// All matches that Go finds: an empty match right after another match is none.
-    pub(super) fn find_all(&self, text: &[u8], limit: usize) -> Vec<Range<usize>> {
+    pub(super) fn find_all(
+        &self,
+        call: &mut dyn Call,
+        text: &[u8],
+        limit: usize,
+    ) -> Result<Vec<Range<usize>>, FunctionError> {
         let mut found = Vec::new();
         let (mut position, mut previous_end) = (0, None);
         while found.len() < limit && position <= text.len() {
@@ -139,10 +147,13 @@ impl Expression {
             };
             previous_end = Some(range.end);
             if accepted {
+                if (found.len() + 1) % MATCH_STEP == 0 {
+                    call.charge(MATCH_STEP * size_of::<Range<usize>>())?;
+                }
                 found.push(range);
             }
         }
-        found
+        Ok(found)
     }
 
     /// Calls back for every match that Go's `ReplaceAll` replaces, in order.

@@ -116,24 +116,27 @@ fn limit(count: i64) -> usize {
 
 fn find_all(call: &mut dyn Call, expression: &Expression, arguments: &[Value]) -> Returned {
     let text = string(arguments, 1)?;
-    let found = expression.find_all(text, limit(int(arguments, 2)?));
+    let found = expression.find_all(call, text, limit(int(arguments, 2)?))?;
+    call.charge(found.len().saturating_mul(size_of::<Value>() + 16))?;
     let pieces = found
         .into_iter()
         .map(|range| text.get(range).unwrap_or_default());
-    strings(call, pieces.map(Value::string).collect())
+    Ok(strings(pieces.map(Value::string).collect()))
 }
 
 fn split(call: &mut dyn Call, expression: &Expression, arguments: &[Value]) -> Returned {
     let (text, limit) = (string(arguments, 1)?, limit(int(arguments, 2)?));
     let mut pieces = Vec::new();
     if limit == 0 {
-        return strings(call, pieces);
+        return Ok(strings(pieces));
     }
     if text.is_empty() && !string(arguments, 0)?.is_empty() {
-        return strings(call, vec![Value::from("")]);
+        return Ok(strings(vec![Value::from("")]));
     }
     let (mut start, mut end) = (0, 0);
-    for found in expression.find_all(text, limit) {
+    let matches = expression.find_all(call, text, limit)?;
+    call.charge((matches.len() + 1).saturating_mul(size_of::<Value>() + 16))?;
+    for found in matches {
         if pieces.len() == limit - 1 {
             break;
         }
@@ -146,18 +149,15 @@ fn split(call: &mut dyn Call, expression: &Expression, arguments: &[Value]) -> R
     if end != text.len() {
         pieces.push(Value::string(text.get(start..).unwrap_or_default()));
     }
-    call.charge(pieces.len() * 16)?;
     Ok(Value::List(List::typed(Type::String, pieces)))
 }
 
 /// A list of strings, nil if there is none.
-fn strings(call: &mut dyn Call, pieces: Vec<Value>) -> Returned {
-    let text: usize = pieces.len().saturating_mul(size_of::<Value>() + 16);
-    call.charge(text)?;
-    Ok(Value::List(match pieces.is_empty() {
+fn strings(pieces: Vec<Value>) -> Value {
+    Value::List(match pieces.is_empty() {
         true => List::nil(Type::String),
         false => List::typed(Type::String, pieces),
-    }))
+    })
 }
 
 fn replace(
