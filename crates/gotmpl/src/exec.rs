@@ -3,15 +3,14 @@
 mod call;
 mod eval;
 mod host;
+mod peek;
 mod range;
 
 use std::any::Any;
-use std::collections::HashMap;
-use std::sync::Arc;
 
 use crate::set::{MissingKey, Options, TemplateSet};
 use crate::tree::{Branch, BranchKind, ItemKind, Node, Span, Template, Tree};
-use crate::{Budget, Exceeded, ExecError, Functions, Location, Str, Value, fmt, stack};
+use crate::{Budget, Exceeded, ExecError, Functions, Location, Value, fmt, stack};
 
 /// A step of execution, or why it failed.
 type Run<T> = Result<T, ExecError>;
@@ -78,8 +77,6 @@ pub(crate) struct Executor<'a> {
     /// The error of the nested execution that failed last: the cause of the error of the function
     /// that asked for it, if it passes its text on.
     nested: Option<ExecError>,
-    /// Texts that `tpl` has parsed.
-    texts: HashMap<Str, Arc<[Arc<Template>]>>,
 }
 
 impl<'a> Executor<'a> {
@@ -101,7 +98,6 @@ impl<'a> Executor<'a> {
             spare: Vec::new(),
             depth: 0,
             nested: None,
-            texts: HashMap::new(),
         }
     }
 
@@ -192,17 +188,27 @@ impl<'a> Executor<'a> {
         if branch.kind == BranchKind::Range {
             return self.range(frame, dot, branch);
         }
+        if branch.kind == BranchKind::If {
+            if self.condition(frame, dot, branch.pipe)? {
+                return stack::grow(|| self.walk(frame, dot, branch.list));
+            }
+            return self.otherwise(frame, dot, branch);
+        }
         let value = self.pipe(frame, dot, branch.pipe)?;
         if crate::is_true(&value) {
-            if branch.kind == BranchKind::With {
-                let dot = Held::plain(value);
-                stack::grow(|| self.walk(frame, &dot, branch.list))
-            } else {
-                stack::grow(|| self.walk(frame, dot, branch.list))
-            }
-        } else {
-            self.otherwise(frame, dot, branch)
+            let dot = Held::plain(value);
+            return stack::grow(|| self.walk(frame, &dot, branch.list));
         }
+        self.otherwise(frame, dot, branch)
+    }
+
+    fn condition(&mut self, frame: &mut Frame<'_>, dot: &Held, at: u32) -> Run<bool> {
+        if let Some(pipe) = frame.tree.pipes.get(at as usize)
+            && let Some(truth) = self.peek_truth(frame, dot, *pipe)
+        {
+            return Ok(truth);
+        }
+        Ok(crate::is_true(&self.pipe(frame, dot, at)?))
     }
 
     fn otherwise(&mut self, frame: &mut Frame<'_>, dot: &Held, branch: Branch) -> Run<Flow> {

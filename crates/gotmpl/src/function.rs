@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use crate::{Str, Type, Value};
 
 /// Why a function failed: the text of the error that Go's function would return or panic with.
@@ -105,7 +107,7 @@ impl Function {
 /// the built-in ones.
 #[derive(Clone, Default)]
 pub struct Functions {
-    index: HashMap<&'static str, usize>,
+    index: HashMap<&'static str, usize, RandomState>,
     slots: Vec<Option<(&'static str, Function)>>,
 }
 
@@ -144,15 +146,20 @@ impl Functions {
         slot.as_ref().map(|(_, function)| function)
     }
 
-    /// Where a function is, as long as none is removed: a hint for [`at`](Self::at).
-    pub(crate) fn slot(&self, name: &str) -> Option<usize> {
-        self.index.get(name).copied()
+    /// Where a function is, as long as none is removed: a hint for [`at`](Self::at). And the name
+    /// as the table has it.
+    pub(crate) fn slot(&self, name: &str) -> Option<(usize, &'static str)> {
+        self.index
+            .get_key_value(name)
+            .map(|(name, slot)| (*slot, *name))
     }
 
     /// The function of this name, looked for at a place first.
     pub(crate) fn at(&self, slot: usize, name: &str) -> Option<&Function> {
         match self.slots.get(slot) {
-            Some(Some((found, function))) if *found == name => Some(function),
+            Some(Some((found, function))) if std::ptr::eq(*found, name) || *found == name => {
+                Some(function)
+            }
             _ => self.get(name),
         }
     }

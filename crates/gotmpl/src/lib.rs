@@ -32,6 +32,7 @@ mod set;
 mod stack;
 mod str;
 pub mod strconv;
+mod texts;
 mod tree;
 mod types;
 mod unicode;

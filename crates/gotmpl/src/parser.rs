@@ -7,6 +7,8 @@ mod scope;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use crate::lexer::{Lexer, Token, TokenKind};
 use crate::tree::{Branch, BranchKind, Item, ItemKind, Span, Template, TemplateCall, Tree};
 use crate::{Functions, ParseError, Str, fmt, stack, strconv};
@@ -86,9 +88,9 @@ struct Parser<'t> {
     functions: &'t Functions,
     state: State,
     definitions: Vec<Definition>,
-    defined: HashMap<Str, usize>,
-    interned: HashMap<&'t [u8], Str>,
-    function_ids: HashMap<&'t [u8], u32>,
+    defined: HashMap<Str, usize, RandomState>,
+    interned: HashMap<&'t [u8], Str, RandomState>,
+    function_ids: HashMap<&'t [u8], u32, RandomState>,
     block_depth: usize,
 }
 
@@ -145,7 +147,7 @@ impl<'t> Parser<'t> {
             text,
             ..Tree::default()
         };
-        let mut interned = HashMap::new();
+        let mut interned = HashMap::default();
         let dollar = interned
             .entry(&b"$"[..])
             .or_insert_with(|| Str::from("$"))
@@ -156,9 +158,9 @@ impl<'t> Parser<'t> {
             functions,
             state: State::new(name.clone(), dollar),
             definitions: Vec::new(),
-            defined: HashMap::new(),
+            defined: HashMap::default(),
             interned,
-            function_ids: HashMap::new(),
+            function_ids: HashMap::default(),
             block_depth: 0,
         }
     }

@@ -4,7 +4,10 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
+
 use crate::exec::Executor;
+use crate::texts::Texts;
 use crate::tree::Template;
 use crate::{Budget, ExecError, Functions, ParseError, Str, Value, parser};
 
@@ -35,12 +38,14 @@ pub struct Options {
 pub struct TemplateSet {
     name: Str,
     layer: Arc<Layer>,
+    /// Shared by all clones: a text is the same template in each.
+    texts: Arc<Texts>,
 }
 
 /// Templates on top of others, which they hide.
 #[derive(Debug, Default)]
 struct Layer {
-    templates: HashMap<Str, Arc<Template>>,
+    templates: HashMap<Str, Arc<Template>, RandomState>,
     below: Option<Arc<Self>>,
 }
 
@@ -71,10 +76,12 @@ impl TemplateSet {
         Self {
             name: name.into(),
             layer: Arc::default(),
+            texts: Arc::default(),
         }
     }
 
-    /// Parses a text as the template of this name, and all that it defines.
+    /// Parses a text as the template of this name, and all that it defines. All texts of a set are
+    /// parsed and executed with the same functions, by name.
     ///
     /// A name that the set has already gets the new body, unless that is empty (white space and
     /// comments): an empty body never replaces one. Functions are checked by name.
@@ -99,7 +106,7 @@ impl TemplateSet {
     /// The set with more templates on top.
     pub(crate) fn with(&self, templates: &[Arc<Template>]) -> Self {
         let mut layer = Layer {
-            templates: HashMap::new(),
+            templates: HashMap::default(),
             below: Some(Arc::clone(&self.layer)),
         };
         if self.depth() >= MOST_LAYERS {
@@ -109,6 +116,7 @@ impl TemplateSet {
         Self {
             name: self.name.clone(),
             layer: Arc::new(layer),
+            texts: Arc::clone(&self.texts),
         }
     }
 
@@ -118,7 +126,7 @@ impl TemplateSet {
 
     /// All layers as one.
     fn flat(&self) -> Layer {
-        let mut templates = HashMap::new();
+        let mut templates = HashMap::default();
         for layer in std::iter::successors(Some(&*self.layer), |layer| layer.below.as_deref()) {
             for (name, template) in &layer.templates {
                 templates
@@ -130,6 +138,10 @@ impl TemplateSet {
             templates,
             below: None,
         }
+    }
+
+    pub(crate) fn texts(&self) -> &Texts {
+        &self.texts
     }
 
     pub(crate) fn name(&self) -> &[u8] {

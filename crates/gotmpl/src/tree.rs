@@ -3,6 +3,7 @@
 //! Flat, so that a text nested ten thousand levels deep is freed without recursion, and so that the
 //! nodes of a template lie side by side.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::Str;
@@ -198,7 +199,7 @@ pub(crate) struct Constant {
 /// The name of a function, and where to look for it.
 #[derive(Clone, Debug)]
 pub(crate) struct FunctionName {
-    pub(crate) name: Box<str>,
+    pub(crate) name: Cow<'static, str>,
     /// Its place in the function table that the text was parsed with.
     pub(crate) slot: Option<usize>,
     /// What it is if no table has the name.

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 
-use super::eval::Arguments;
 use super::{Executor, Frame, Held, Run};
 use crate::builtin::{self, Builtin};
 use crate::tree::{FunctionName, Node, Operand, OperandKind, Span};
@@ -17,7 +16,8 @@ pub(super) struct Call {
     pub(super) word: u32,
     /// What an error of the function is about.
     pub(super) node: Node,
-    pub(super) arguments: Arguments,
+    /// The operands behind it.
+    pub(super) arguments: Span,
     /// The variables that its operands declare.
     pub(super) declares: Span,
 }
@@ -27,7 +27,7 @@ pub(super) struct Method<'n> {
     pub(super) name: Cow<'n, str>,
     pub(super) node: Node,
     pub(super) signature: Option<Signature>,
-    pub(super) arguments: Arguments,
+    pub(super) arguments: Span,
 }
 
 impl Executor<'_> {
@@ -49,7 +49,7 @@ impl Executor<'_> {
                     parameters: function.parameters,
                     variadic: function.variadic,
                 };
-                let operands = call.arguments.operands;
+                let operands = call.arguments;
                 let values = self.arguments(frame, dot, &named.name, signature, operands, last)?;
                 let result = (function.body)(self, &values);
                 self.finish_call(frame, call.node, &named.name, values, result)
@@ -78,7 +78,7 @@ impl Executor<'_> {
             parameters,
             variadic: more.then_some(Type::Any),
         };
-        let operands = call.arguments.operands;
+        let operands = call.arguments;
         match builtin {
             Builtin::And | Builtin::Or => {
                 self.check_count(frame, &named.name, signature, operands, last.is_some())?;
@@ -142,7 +142,7 @@ impl Executor<'_> {
             }
         }
         let mut value = Value::Nil;
-        let operands = call.arguments.operands;
+        let operands = call.arguments;
         for at in operands.start..operands.end {
             value = self.held_operand(frame, dot, at)?.value;
             if crate::is_true(&value) == decisive {
@@ -166,7 +166,7 @@ impl Executor<'_> {
             parameters: &[],
             variadic: Some(Type::Any),
         });
-        let operands = method.arguments.operands;
+        let operands = method.arguments;
         let values = self.arguments(frame, dot, &method.name, signature, operands, last)?;
         let Some(result) = body(&method.name, &values) else {
             return Ok(None);
@@ -231,18 +231,15 @@ impl Executor<'_> {
         last: Option<Value>,
     ) -> Run<Vec<Value>> {
         self.check_count(frame, name, signature, operands, last.is_some())?;
-        let mut types = signature
-            .parameters
-            .iter()
-            .copied()
-            .chain(std::iter::repeat(signature.variadic.unwrap_or(Type::Any)));
+        let variadic = signature.variadic.unwrap_or(Type::Any);
+        let mut parameters = signature.parameters.iter();
         let mut values = self.spare.pop().unwrap_or_default();
         for at in operands.start..operands.end {
-            let parameter = types.next().unwrap_or(Type::Any);
+            let parameter = *parameters.next().unwrap_or(&variadic);
             values.push(self.argument(frame, dot, at, parameter)?);
         }
         if let Some(last) = last {
-            let parameter = types.next().unwrap_or(Type::Any);
+            let parameter = *parameters.next().unwrap_or(&variadic);
             values.push(self.admit(frame, Held::plain(last), parameter)?);
         }
         Ok(values)
@@ -350,17 +347,23 @@ impl Executor<'_> {
     }
 
     /// The value, if it can be assigned to the type.
+    #[inline]
     fn admit(&self, frame: &Frame<'_>, held: Held, parameter: Type) -> Run<Value> {
         match (parameter, &held.value) {
-            (Type::Any, _)
-            | (Type::Bool, Value::Bool(_))
+            (Type::Any, _) | (Type::String, Value::String(_)) => Ok(held.value),
+            _ => self.admit_typed(frame, held, parameter),
+        }
+    }
+
+    fn admit_typed(&self, frame: &Frame<'_>, held: Held, parameter: Type) -> Run<Value> {
+        match (parameter, &held.value) {
+            (Type::Bool, Value::Bool(_))
             | (Type::Int, Value::Int(_))
             | (Type::Int64, Value::Int64(_))
             | (Type::Uint64, Value::Uint64(_))
             | (Type::Int32, Value::Int32(_))
             | (Type::Uint8, Value::Uint8(_))
             | (Type::Float64, Value::Float64(_))
-            | (Type::String, Value::String(_))
             | (Type::List(Type::Uint8), Value::Bytes(_)) => Ok(held.value),
             (Type::List(element), Value::List(list)) if list.element() == *element => {
                 Ok(held.value)

@@ -2,17 +2,27 @@
 
 use std::rc::Rc;
 
+use super::peek::has_method;
 use super::{Executor, Frame, Held, Run};
 use crate::complex::Complex;
 use crate::set::MissingKey;
 use crate::tree::{Ideal, Node, OperandKind, Span, Variable};
-use crate::{ExecError, Map, Object, Str, Type, Value, strconv};
+use crate::{ExecError, Map, NamedMap, Object, Str, Type, Value, strconv};
 
-/// What stands behind the first word of a command.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Arguments {
-    /// The other operands.
-    pub(super) operands: Span,
+/// Names behind a value, and what is passed to the last of them.
+pub(super) struct Access {
+    names: Span,
+    /// The operand that they stand in.
+    word: u32,
+    arguments: Span,
+    /// The value of the command before the bar.
+    last: Option<Value>,
+}
+
+impl Access {
+    fn has_arguments(&self) -> bool {
+        !self.arguments.is_empty() || self.last.is_some()
+    }
 }
 
 impl Executor<'_> {
@@ -60,16 +70,14 @@ impl Executor<'_> {
         }
     }
 
-    fn variable(&self, frame: &Frame<'_>, at: u32) -> Run<&Held> {
-        let Some(variable) = frame.tree.variables.get(at as usize) else {
-            return Err(self.fail(frame, "undefined variable".to_owned()));
-        };
-        variable
-            .slot
-            .iter()
-            .chain(&variable.fallbacks)
-            .find_map(|&slot| self.variables.get(frame.base + slot as usize)?.as_ref())
-            .ok_or_else(|| self.undefined(frame, variable))
+    fn variable(&self, frame: &Frame<'_>, at: u32) -> Run<Held> {
+        if let Some(held) = self.variable_value(frame, at) {
+            return Ok(held.clone());
+        }
+        match frame.tree.variables.get(at as usize) {
+            Some(variable) => Err(self.undefined(frame, variable)),
+            None => Err(self.fail(frame, "undefined variable".to_owned())),
+        }
     }
 
     fn undefined(&self, frame: &Frame<'_>, variable: &Variable) -> ExecError {
@@ -90,51 +98,70 @@ impl Executor<'_> {
         let Some(command) = tree.commands.get(at as usize) else {
             return Ok(Value::Nil);
         };
-        let first = command.operands.start;
-        let Some(operand) = tree.operands.get(first as usize) else {
+        let word = command.operands.start;
+        let Some(operand) = tree.operands.get(word as usize) else {
             return Ok(Value::Nil);
         };
-        let arguments = Arguments {
-            operands: command.operands.rest(),
+        let arguments = command.operands.rest();
+        if let OperandKind::Identifier(function) = operand.kind {
+            let call = super::call::Call {
+                function,
+                word,
+                node: Node::Command(at),
+                arguments,
+                declares: command.declares,
+            };
+            return self.function(frame, dot, call, last);
+        }
+        if arguments.is_empty()
+            && last.is_none()
+            && let Some(value) = self.peek(frame, dot, operand.kind, |value, _| value.clone())
+        {
+            frame.node = Node::Operand(word);
+            return Ok(value);
+        }
+        self.value_command(frame, dot, operand.kind, word, arguments, last)
+    }
+
+    /// A command that begins with a value.
+    fn value_command(
+        &mut self,
+        frame: &mut Frame<'_>,
+        dot: &Held,
+        kind: OperandKind,
+        word: u32,
+        arguments: Span,
+        last: Option<Value>,
+    ) -> Run<Value> {
+        let access = |names: Span, last: Option<Value>| Access {
+            names,
+            word,
+            arguments,
+            last,
         };
-        let held = match operand.kind {
-            OperandKind::Identifier(function) => {
-                let call = super::call::Call {
-                    function,
-                    word: first,
-                    node: Node::Command(at),
-                    arguments,
-                    declares: command.declares,
-                };
-                return self.function(frame, dot, call, last);
-            }
-            OperandKind::Field(names) => {
-                frame.node = Node::Operand(first);
-                self.chain(frame, dot, dot, names, first, arguments, last)?
-            }
+        if let OperandKind::Pipe(pipe) = kind {
+            self.no_arguments(frame, word, arguments, last.as_ref())?;
+            return crate::stack::grow(|| self.pipe(frame, dot, pipe));
+        }
+        frame.node = Node::Operand(word);
+        let held = match kind {
+            OperandKind::Field(names) => self.chain(frame, dot, dot, access(names, last))?,
             OperandKind::Chain(inner, names) => {
-                frame.node = Node::Operand(first);
-                let receiver = self.chain_start(frame, dot, inner, first)?;
-                self.chain(frame, dot, &receiver, names, first, arguments, last)?
+                let receiver = self.chain_start(frame, dot, inner, word)?;
+                self.chain(frame, dot, &receiver, access(names, last))?
             }
             OperandKind::Variable(variable, names) => {
-                frame.node = Node::Operand(first);
-                let receiver = self.variable(frame, variable)?.clone();
+                let receiver = self.variable(frame, variable)?;
                 if names.is_empty() {
-                    self.no_arguments(frame, first, arguments, last.as_ref())?;
+                    self.no_arguments(frame, word, arguments, last.as_ref())?;
                     receiver
                 } else {
-                    self.chain(frame, dot, &receiver, names, first, arguments, last)?
+                    self.chain(frame, dot, &receiver, access(names, last))?
                 }
             }
-            OperandKind::Pipe(pipe) => {
-                self.no_arguments(frame, first, arguments, last.as_ref())?;
-                return crate::stack::grow(|| self.pipe(frame, dot, pipe));
-            }
             _ => {
-                frame.node = Node::Operand(first);
-                self.no_arguments(frame, first, arguments, last.as_ref())?;
-                return self.literal(frame, dot, operand.kind);
+                self.no_arguments(frame, word, arguments, last.as_ref())?;
+                return self.literal(frame, dot, kind);
             }
         };
         Ok(held.value)
@@ -144,10 +171,10 @@ impl Executor<'_> {
         &self,
         frame: &Frame<'_>,
         word: u32,
-        arguments: Arguments,
+        arguments: Span,
         last: Option<&Value>,
     ) -> Run<()> {
-        if arguments.operands.is_empty() && last.is_none() {
+        if arguments.is_empty() && last.is_none() {
             return Ok(());
         }
         let source = frame.tree.describe(Node::Operand(word));
@@ -224,112 +251,95 @@ impl Executor<'_> {
             return Ok(Held::plain(Value::Nil));
         };
         frame.node = Node::Operand(at);
-        let none = Arguments::default();
+        let seen = self.peek(frame, dot, operand.kind, |value, in_interface| Held {
+            value: value.clone(),
+            in_interface,
+        });
+        if let Some(held) = seen {
+            return Ok(held);
+        }
+        let access = |names: Span| Access {
+            names,
+            word: at,
+            arguments: Span::default(),
+            last: None,
+        };
         match operand.kind {
-            OperandKind::Dot => Ok(dot.clone()),
-            OperandKind::Nil => Ok(Held::plain(Value::Nil)),
-            OperandKind::Field(names) => self.chain(frame, dot, dot, names, at, none, None),
+            OperandKind::Field(names) => self.chain(frame, dot, dot, access(names)),
             OperandKind::Variable(variable, names) => {
-                let receiver = self.variable(frame, variable)?.clone();
-                if names.is_empty() {
-                    return Ok(receiver);
-                }
-                self.chain(frame, dot, &receiver, names, at, none, None)
+                let receiver = self.variable(frame, variable)?;
+                self.chain(frame, dot, &receiver, access(names))
             }
             OperandKind::Pipe(pipe) => {
                 let value = crate::stack::grow(|| self.pipe(frame, dot, pipe))?;
                 Ok(Held::plain(value))
             }
-            OperandKind::Identifier(function) => {
-                let call = super::call::Call {
-                    function,
-                    word: at,
-                    node: Node::Operand(at),
-                    arguments: none,
-                    declares: Span::default(),
-                };
-                let value = self.function(frame, dot, call, None)?;
-                // The nil that a function returns is one of its result type, an interface.
-                Ok(Held {
-                    in_interface: matches!(value, Value::Nil),
-                    value,
-                })
-            }
+            OperandKind::Identifier(function) => self.bare_function(frame, dot, function, at),
             OperandKind::Chain(inner, names) => {
                 let receiver = self.chain_start(frame, dot, inner, at)?;
-                self.chain(frame, dot, &receiver, names, at, none, None)
+                self.chain(frame, dot, &receiver, access(names))
             }
             kind => self.constant(frame, kind).map(Held::plain),
         }
     }
 
+    /// A function that is an operand, without arguments.
+    fn bare_function(
+        &mut self,
+        frame: &mut Frame<'_>,
+        dot: &Held,
+        function: u32,
+        word: u32,
+    ) -> Run<Held> {
+        let call = super::call::Call {
+            function,
+            word,
+            node: Node::Operand(word),
+            arguments: Span::default(),
+            declares: Span::default(),
+        };
+        let value = self.function(frame, dot, call, None)?;
+        // The nil that a function returns is one of its result type, an interface.
+        Ok(Held {
+            in_interface: matches!(value, Value::Nil),
+            value,
+        })
+    }
+
     /// `receiver.a.b`, the last name with the arguments.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the context of a call, and the call"
-    )]
     fn chain(
         &mut self,
         frame: &mut Frame<'_>,
         dot: &Held,
         receiver: &Held,
-        names: Span,
-        word: u32,
-        arguments: Arguments,
-        last: Option<Value>,
+        access: Access,
     ) -> Run<Held> {
-        let Some((final_name, names)) = frame.tree.names(names).split_last() else {
+        let Some((last_name, names)) = frame.tree.names(access.names).split_last() else {
             return Ok(receiver.clone());
         };
-        let none = Arguments::default();
         let mut current: Option<Held> = None;
         for name in names {
+            let plain = Access {
+                names: Span::default(),
+                word: access.word,
+                arguments: Span::default(),
+                last: None,
+            };
             let receiver = current.as_ref().unwrap_or(receiver);
-            current = Some(match self.plain_entry(receiver, name) {
-                Some(held) => held,
-                None => self.field(frame, dot, receiver, name, word, none, None)?,
-            });
+            current = Some(self.field(frame, dot, receiver, name, plain)?);
         }
         let receiver = current.as_ref().unwrap_or(receiver);
-        if arguments.operands.is_empty()
-            && last.is_none()
-            && let Some(held) = self.plain_entry(receiver, final_name)
-        {
-            return Ok(held);
-        }
-        self.field(frame, dot, receiver, final_name, word, arguments, last)
-    }
-
-    /// The usual case: a key that a plain map has.
-    #[inline]
-    fn plain_entry(&self, receiver: &Held, name: &Str) -> Option<Held> {
-        let Value::Map(map) = &receiver.value else {
-            return None;
-        };
-        if map.methods().is_some() {
-            return None;
-        }
-        let value = map.get(name)?;
-        Some(Held {
-            value,
-            in_interface: map.element() == Type::Any,
-        })
+        self.field(frame, dot, receiver, last_name, access)
     }
 
     /// A method, a field of a struct, or a key of a map.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the context of a call, and the call"
-    )]
     fn field(
         &mut self,
         frame: &mut Frame<'_>,
         dot: &Held,
         receiver: &Held,
         name: &Str,
-        word: u32,
-        arguments: Arguments,
-        last: Option<Value>,
+        access: Access,
     ) -> Run<Held> {
         match &receiver.value {
             Value::Nil if receiver.in_interface => {
@@ -337,44 +347,43 @@ impl Executor<'_> {
                 let message = format!("nil pointer evaluating interface {{}}.{name}");
                 Err(self.fail(frame, message))
             }
-            Value::Nil => {
-                if self.strict() {
-                    let name = strconv::quote(name);
-                    return Err(self.fail(frame, format!("nil data; no entry for key {name}")));
-                }
-                Ok(Held::plain(Value::Nil))
+            Value::Nil if self.strict() => {
+                let name = strconv::quote(name);
+                Err(self.fail(frame, format!("nil data; no entry for key {name}")))
             }
-            Value::Map(map) => {
-                if let Some(named) = map.methods()
-                    && let Some(signature) = (named.signature)(&name.to_text())
-                {
-                    let map = map.clone();
-                    let method = super::call::Method {
-                        name: name.to_text(),
-                        node: Node::Operand(word),
-                        signature: Some(signature),
-                        arguments,
-                    };
-                    let body =
-                        |name: &str, values: &[Value]| Some((named.call)(&map, name, values));
-                    if let Some(value) = self.method(frame, dot, &method, last, body)? {
-                        return Ok(value);
-                    }
-                    return Err(self.no_field(frame, receiver, name));
+            Value::Nil => Ok(Held::plain(Value::Nil)),
+            Value::Map(map) => match map.methods() {
+                Some(named) if has_method(map, name) => {
+                    self.map_method(frame, dot, map, named, name, access)
                 }
-                self.entry(
-                    frame,
-                    map,
-                    name,
-                    !arguments.operands.is_empty() || last.is_some(),
-                )
-            }
+                _ => self.entry(frame, map, name, access.has_arguments()),
+            },
             Value::Object(object) => {
                 let object = Rc::clone(object);
-                self.member(frame, dot, receiver, &object, name, word, arguments, last)
+                self.member(frame, dot, receiver, &object, name, access)
             }
             _ => Err(self.no_field(frame, receiver, name)),
         }
+    }
+
+    fn map_method(
+        &mut self,
+        frame: &mut Frame<'_>,
+        dot: &Held,
+        map: &Map,
+        named: &NamedMap,
+        name: &Str,
+        access: Access,
+    ) -> Run<Held> {
+        let method = super::call::Method {
+            name: name.to_text(),
+            node: Node::Operand(access.word),
+            signature: (named.signature)(&name.to_text()),
+            arguments: access.arguments,
+        };
+        let body = |name: &str, values: &[Value]| Some((named.call)(map, name, values));
+        let value = self.method(frame, dot, &method, access.last, body)?;
+        Ok(value.unwrap_or(Held::plain(Value::Nil)))
     }
 
     fn no_field(&self, frame: &Frame<'_>, receiver: &Held, name: &Str) -> ExecError {
@@ -409,10 +418,7 @@ impl Executor<'_> {
         }
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the context of a call, and the call"
-    )]
+    /// A method or a field of an object, or a key of the map that it is.
     fn member(
         &mut self,
         frame: &mut Frame<'_>,
@@ -420,12 +426,10 @@ impl Executor<'_> {
         receiver: &Held,
         object: &Rc<dyn Object>,
         name: &Str,
-        word: u32,
-        arguments: Arguments,
-        last: Option<Value>,
+        access: Access,
     ) -> Run<Held> {
         let text = name.to_text();
-        let has_arguments = !arguments.operands.is_empty() || last.is_some();
+        let has_arguments = access.has_arguments();
         let signature = object.signature(&text);
         let field = if signature.is_none() {
             object.field(&text)
@@ -435,13 +439,13 @@ impl Executor<'_> {
         if field.is_none() && (signature.is_some() || !object.declares_methods()) {
             let method = super::call::Method {
                 name: text.clone(),
-                node: Node::Operand(word),
+                node: Node::Operand(access.word),
                 signature,
-                arguments,
+                arguments: access.arguments,
             };
             let body = |name: &str, values: &[Value]| object.call(name, values);
             let node = frame.node;
-            if let Some(value) = self.method(frame, dot, &method, last, body)? {
+            if let Some(value) = self.method(frame, dot, &method, access.last, body)? {
                 return Ok(value);
             }
             frame.node = node;

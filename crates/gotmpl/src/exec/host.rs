@@ -7,9 +7,6 @@ use super::{Executor, Held};
 use crate::tree::Template;
 use crate::{Call, ExecError, FunctionError, Str, Value, parser, strconv};
 
-/// How many texts of `tpl` are kept, parsed.
-const KEPT_TEXTS: usize = 1024;
-
 impl Call for Executor<'_> {
     fn execute(&mut self, template: &str, data: &Value) -> Result<Str, FunctionError> {
         let Some(template) = self.set.get(template.as_bytes()) else {
@@ -89,18 +86,12 @@ impl Executor<'_> {
         })
     }
 
-    fn parse_text(&mut self, text: &Str) -> Result<Arc<[Arc<Template>]>, ExecError> {
-        if let Some(templates) = self.texts.get(text) {
-            return Ok(Arc::clone(templates));
-        }
-        let name = Str::from(self.set.name());
-        let templates =
-            parser::parse(&name, text.clone(), self.functions).map_err(ExecError::parse)?;
-        let templates: Arc<[_]> = templates.into();
-        if self.texts.len() < KEPT_TEXTS {
-            self.texts.insert(text.clone(), Arc::clone(&templates));
-        }
-        Ok(templates)
+    fn parse_text(&self, text: &Str) -> Result<Arc<[Arc<Template>]>, ExecError> {
+        let parsed = self.set.texts().get_or_parse(text, || {
+            let name = Str::from(self.set.name());
+            parser::parse(&name, text.clone(), self.functions)
+        });
+        parsed.map_err(ExecError::parse)
     }
 }
 

@@ -1,5 +1,7 @@
 //! Operands: terms and the fields behind them.
 
+use std::borrow::Cow;
+
 use super::{Parse, Parser, append, index, push, span};
 use crate::builtin::Builtin;
 use crate::lexer::{Token, TokenKind};
@@ -114,13 +116,17 @@ impl<'t> Parser<'t> {
             return Ok(id);
         }
         let name = std::str::from_utf8(bytes).unwrap_or_default();
-        let slot = self.functions.slot(name);
+        let found = self.functions.slot(name);
+        let slot = found.map(|(slot, _)| slot);
         let builtin = Builtin::named(name);
         if slot.is_none() && builtin.is_none() {
             return Err(format!("function {} not defined", strconv::quote(bytes)));
         }
         let function = FunctionName {
-            name: name.into(),
+            name: match found {
+                Some((_, name)) => Cow::Borrowed(name),
+                None => Cow::Owned(name.to_owned()),
+            },
             slot,
             builtin,
         };

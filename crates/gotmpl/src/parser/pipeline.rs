@@ -163,6 +163,6 @@ impl Parser<'_> {
         self.tree
             .functions
             .get(*at as usize)
-            .is_some_and(|function| &*function.name == "and" || &*function.name == "or")
+            .is_some_and(|function| function.name == "and" || function.name == "or")
     }
 }
