@@ -32,7 +32,7 @@ fn value() -> impl Strategy<Value = Value> {
         any::<u8>().prop_map(Value::Uint8),
         any::<f64>().prop_map(Value::Float64),
         prop::collection::vec(any::<u8>(), 0..12).prop_map(|bytes| Value::String(bytes.into())),
-        "\\PC{0,8}".prop_map(|text| Value::string(text)),
+        "\\PC{0,8}".prop_map(Value::string),
         prop::collection::vec(any::<u8>(), 0..12).prop_map(|bytes| Value::Bytes(bytes.into())),
         Just(Value::List(List::nil(Type::Any))),
         Just(Value::Map(Map::nil(Type::Any))),
