@@ -7,6 +7,7 @@ mod chart;
 mod charts;
 mod crd;
 mod dependency;
+mod diff;
 mod get;
 mod history;
 mod lint;
@@ -63,6 +64,7 @@ enum Verb {
     #[command(visible_aliases = ["un", "del", "delete"])]
     Uninstall(uninstall::Arguments),
     Test(test::Arguments),
+    Diff(diff::Arguments),
 }
 
 /// Runs the verb that the command line names. Whatever fails is said on standard error behind
@@ -91,6 +93,7 @@ pub fn run() -> ExitCode {
         Verb::Rollback(arguments) => rollback::run(&arguments),
         Verb::Uninstall(arguments) => uninstall::run(&arguments),
         Verb::Test(arguments) => test::run(&arguments),
+        Verb::Diff(arguments) => return diff::run(&arguments),
         Verb::Pull(arguments) => pull::run(&arguments),
         Verb::Search(arguments) => search::run(&arguments),
         Verb::Dependency(arguments) => dependency::run(&arguments),

@@ -95,16 +95,21 @@ pub(crate) fn with_cluster<F>(
 where
     F: Future<Output = Result<()>>,
 {
-    // Another provider can only be there if this was called before.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("starting the runtime")?;
-    runtime.block_on(async {
+    runtime()?.block_on(async {
         let session = Session::open(flags, name).await?;
         work(session).await
     })
+}
+
+/// A runtime, and the one provider of TLS.
+pub(super) fn runtime() -> Result<tokio::runtime::Runtime> {
+    // Another provider can only be there if this was called before.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .context("starting the runtime")
 }
 
 impl Session {
@@ -112,10 +117,7 @@ impl Session {
         super::chart::check_release_name(name)
             .map_err(|_| anyhow!("release name is invalid: {name}"))?;
         let config = flags.config().await?;
-        let namespace = flags
-            .namespace
-            .clone()
-            .unwrap_or_else(|| config.default_namespace.clone());
+        let namespace = flags.namespace(&config);
         Ok(Self {
             cluster: Cluster::connect(config, ClusterOptions::default())
                 .context("making a client")?,
@@ -167,7 +169,13 @@ impl Session {
 }
 
 impl ClusterFlags {
-    async fn config(&self) -> Result<kube::Config> {
+    /// The namespace that was asked for, or that of the kubeconfig.
+    pub(super) fn namespace(&self, config: &kube::Config) -> String {
+        let given = self.namespace.clone();
+        given.unwrap_or_else(|| config.default_namespace.clone())
+    }
+
+    pub(super) async fn config(&self) -> Result<kube::Config> {
         if self.kubeconfig.is_none() && self.kube_context.is_none() {
             return kube::Config::infer()
                 .await

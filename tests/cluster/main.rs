@@ -5,6 +5,7 @@
 mod api;
 mod charts;
 mod crash;
+mod diff;
 mod failures;
 mod path;
 mod quiet;

@@ -264,6 +264,40 @@ fn settings(flags: &Flags, holder: String, scope: Scope) -> Settings {
     }
 }
 
+/// What a preview needs of the daemon.
+pub(super) struct PreviewParts {
+    pub(super) client: Client,
+    pub(super) clusters: Clusters,
+    pub(super) sources: Sources,
+    pub(super) settings: Settings,
+}
+
+/// The parts of a daemon with default flags, for a preview: mirrors are kept apart from those of
+/// the daemon.
+pub(super) fn preview_parts(
+    config: Config,
+    allow_local: bool,
+    allow_http: bool,
+) -> Result<PreviewParts> {
+    #[derive(clap::Parser)]
+    struct Defaults {
+        #[command(flatten)]
+        flags: Flags,
+    }
+    let Defaults { mut flags } = clap::Parser::try_parse_from(["helm-operator"])?;
+    flags.git_allow_local = allow_local;
+    flags.git_allow_http = allow_http;
+    let scratch = std::env::temp_dir().join("helm-operator-preview");
+    flags.cache_dir = Some(scratch);
+    let client = Client::try_from(config.clone()).context("making a client")?;
+    Ok(PreviewParts {
+        sources: sources(&flags, client.clone())?,
+        clusters: Clusters::new(config, Leadership::always()).context("making a client")?,
+        settings: settings(&flags, String::new(), scope(&flags)),
+        client,
+    })
+}
+
 fn sources(flags: &Flags, client: Client) -> Result<Sources> {
     let default_ref = Some(flags.git_default_ref.clone());
     let home = std::env::var_os("HOME")

@@ -8,4 +8,5 @@ mod faults;
 mod full;
 mod interop;
 mod safety;
+mod same;
 mod support;

@@ -219,7 +219,8 @@ impl Site {
         Self::on(ControlPlane::shared_full().unwrap(), prefix)
     }
 
-    fn on(plane: &'static ControlPlane, prefix: &str) -> Self {
+    /// On the given control plane.
+    pub(crate) fn on(plane: &'static ControlPlane, prefix: &str) -> Self {
         let namespace = plane.namespace(prefix).unwrap();
         Self {
             plane,
