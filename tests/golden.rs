@@ -3,6 +3,12 @@
 //! The cases are in `golden/cases`, what helm did in `golden/expected`, written by
 //! `cargo xtask golden`. Each case is one test.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a test with a harness of its own"
+)]
+
 #[path = "../xtask/src/golden/cases.rs"]
 mod cases;
 
@@ -10,7 +16,7 @@ use std::collections::BTreeMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use cases::{Case, Outcome};
 

@@ -21,6 +21,7 @@ mod search;
 mod show;
 mod status;
 mod template;
+mod template_release;
 mod test;
 mod uninstall;
 mod values;
@@ -83,6 +84,9 @@ pub fn run() -> ExitCode {
         Verb::Run(flags) => run::run(&flags),
         Verb::Crd => crd::run(),
         Verb::Version => version::run(),
+        Verb::Template(arguments) if template_release::is_named_by(&arguments) => {
+            template_release::run(&arguments)
+        }
         Verb::Template(arguments) => template::run(&arguments),
         Verb::Lint(arguments) => lint::run(&arguments),
         Verb::Show(arguments) => show::run(&arguments),

@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::mem::ManuallyDrop;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use goyaml::Tree;
 use helm_engine::{
-    Capabilities, Hook, HookEvent, KubeVersion, RenderError, RenderOptions, Rendered, render,
-    split_manifests,
+    Capabilities, Chart, Hook, HookEvent, KubeVersion, RenderError, RenderOptions, Rendered,
+    render, split_manifests,
 };
 
 use super::chart::{check_release_name, load_installable, locate};
@@ -21,6 +22,9 @@ use super::values::ValuesFlags;
 ///
 /// Nothing is asked of a cluster: capabilities are those of `--kube-version` and `--api-versions`,
 /// and `lookup` finds nothing.
+///
+/// With no chart but `-f FILE`, the file holds HelmReleases, and perhaps the ConfigMaps and Secrets
+/// that they take values from: each is rendered from the checkout in `--chart-dir`.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Arguments {
     /// [NAME] CHART: a release name (default: release-name), and a directory or a packed chart
@@ -29,6 +33,10 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     pub(crate) values: ValuesFlags,
+
+    /// where the charts of HelmReleases lie: a checkout of the repository (default: this folder)
+    #[arg(long, value_name = "DIR")]
+    pub(crate) chart_dir: Option<PathBuf>,
 
     #[command(flatten)]
     release: ReleaseFlags,
@@ -152,37 +160,49 @@ struct UnusedFlags {
 /// Renders and prints.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     arguments.refuse_what_needs_a_cluster()?;
-    let capabilities = arguments.release.capabilities()?;
+    arguments.release.capabilities()?;
     let (name, chart_name) = arguments.name_and_chart()?;
     let path = locate(&chart_name)?;
     let values = arguments.values.merge()?;
     let chart = load_installable(&path)?;
-    check_release_name(&name)?;
-    let options = RenderOptions {
-        namespace: arguments.release.namespace(),
-        release_name: name,
-        capabilities,
-        is_install: !arguments.release.is_upgrade,
-        is_upgrade: arguments.release.is_upgrade,
-        include_crds: arguments.output.include_crds,
-        skip_schema: arguments.release.skip_schema_validation,
-        environment: arguments.release.environment(),
-        ..RenderOptions::default()
-    };
-    // The process ends with this command: freeing what it holds, piece by piece, would take longer
-    // than many a render.
-    let chart = ManuallyDrop::new(chart);
-    match render(&chart, &values, &options) {
-        Ok(rendered) => {
-            let rendered = ManuallyDrop::new(rendered);
-            warn("INFO", &rendered.warnings);
-            arguments.output.print(&rendered, &options.release_name)
-        }
-        Err(error) => arguments.output.fail(error),
-    }
+    arguments.render(chart, &values, name, arguments.release.namespace())
 }
 
 impl Arguments {
+    /// Renders a chart under a name and prints what it gives.
+    pub(crate) fn render(
+        &self,
+        chart: Chart,
+        values: &Tree,
+        name: String,
+        namespace: String,
+    ) -> anyhow::Result<()> {
+        self.refuse_what_needs_a_cluster()?;
+        check_release_name(&name)?;
+        let options = RenderOptions {
+            namespace,
+            release_name: name,
+            capabilities: self.release.capabilities()?,
+            is_install: !self.release.is_upgrade,
+            is_upgrade: self.release.is_upgrade,
+            include_crds: self.output.include_crds,
+            skip_schema: self.release.skip_schema_validation,
+            environment: self.release.environment(),
+            ..RenderOptions::default()
+        };
+        // The process ends with this command: freeing what it holds, piece by piece, would take
+        // longer than many a render.
+        let chart = ManuallyDrop::new(chart);
+        match render(&chart, values, &options) {
+            Ok(rendered) => {
+                let rendered = ManuallyDrop::new(rendered);
+                warn("INFO", &rendered.warnings);
+                self.output.print(&rendered, &options.release_name)
+            }
+            Err(error) => self.output.fail(error),
+        }
+    }
+
     fn refuse_what_needs_a_cluster(&self) -> anyhow::Result<()> {
         match self.output.dry_run.as_deref() {
             None | Some("client") if !self.unused.validate => Ok(()),

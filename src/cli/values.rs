@@ -15,23 +15,23 @@ pub(crate) struct ValuesFlags {
 
     /// set values (can specify multiple or separate values with commas: key1=val1,key2=val2)
     #[arg(long, value_name = "KEY=VALUE")]
-    set: Vec<String>,
+    pub(crate) set: Vec<String>,
 
     /// set STRING values (can specify multiple or separate values with commas: key1=val1,key2=val2)
     #[arg(long, value_name = "KEY=VALUE")]
-    set_string: Vec<String>,
+    pub(crate) set_string: Vec<String>,
 
     /// set values from files (can specify multiple or separate values with commas: key1=path1)
     #[arg(long, value_name = "KEY=PATH")]
-    set_file: Vec<String>,
+    pub(crate) set_file: Vec<String>,
 
     /// set JSON values (key1=jsonval1,key2=jsonval2, or an object {"key1": jsonval1})
     #[arg(long, value_name = "KEY=JSON")]
-    set_json: Vec<String>,
+    pub(crate) set_json: Vec<String>,
 
     /// set a literal STRING value
     #[arg(long, value_name = "KEY=VALUE")]
-    set_literal: Vec<String>,
+    pub(crate) set_literal: Vec<String>,
 }
 
 impl ValuesFlags {
@@ -50,7 +50,7 @@ impl ValuesFlags {
 }
 
 /// Reads a file that a flag names; the error has Go's text.
-fn read(name: &str) -> Result<Vec<u8>, String> {
+pub(crate) fn read(name: &str) -> Result<Vec<u8>, String> {
     let mut content = Vec::new();
     let done = if name.trim() == "-" {
         std::io::stdin().lock().read_to_end(&mut content)

@@ -258,6 +258,23 @@ impl ValuesReader {
     }
 }
 
+/// Lays the content of a source over values, for those who read it elsewhere. The error tells no
+/// content.
+pub(crate) fn lay_content(
+    values: &mut Tree,
+    entry: &ValuesFrom,
+    content: &[u8],
+) -> Result<(), String> {
+    let layer = match &entry.target_path {
+        Some(path) => Layer::At(path.clone(), scalar(content)),
+        None => match read_values(content) {
+            Ok(layer) => Layer::Whole(layer),
+            Err(_) => return Err("values are no YAML map".to_owned()),
+        },
+    };
+    layer.lay_over(values)
+}
+
 /// What one source adds.
 enum Layer {
     Whole(Tree),

@@ -185,25 +185,7 @@ fn outcome(success: bool, stdout: &[u8], stderr: &[u8]) -> Outcome {
     }
 }
 
-/// Outcomes as a file holds them.
-pub(crate) fn print<'a>(outcomes: impl IntoIterator<Item = (&'a str, &'a Outcome)>) -> String {
-    let mut out = String::new();
-    for (name, outcome) in outcomes {
-        let verdict = if outcome.success { "ok" } else { "failed" };
-        out.push_str(&format!("=== {name}\n{verdict}\n"));
-        for line in outcome.text.split_inclusive('\n') {
-            // So that no line of an output looks like a mark.
-            out.push('|');
-            out.push_str(line);
-        }
-        if !outcome.text.ends_with('\n') {
-            out.push_str("\n\\ no newline at the end\n");
-        }
-    }
-    out
-}
-
-/// Outcomes from such a file, by the names of their cases.
+/// Outcomes from the file that `cargo xtask golden` writes, by the names of their cases.
 pub(crate) fn read(text: &str) -> BTreeMap<String, Outcome> {
     let parts = sections(text, "=== ").into_iter().skip(1);
     parts

@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             differing += compare(&path, &expected, &outcomes)?;
         } else {
             let outcomes = outcomes.iter().map(|(name, outcome)| (*name, outcome));
-            fs::write(&expected, cases::print(outcomes))?;
+            fs::write(&expected, print(outcomes))?;
             println!("{}: {} cases", expected.display(), cases.len());
         }
     }
@@ -102,4 +102,26 @@ fn helm() -> anyhow::Result<PathBuf> {
         .map(|folder| Path::new(folder).join("helm"))
         .find(|helm| helm.exists());
     found.with_context(|| format!("no helm in {folders}; set HELM to the stock helm"))
+}
+
+/// Outcomes as a file holds them. Every line begins with a bar, so that none looks like a mark.
+fn print<'a>(outcomes: impl IntoIterator<Item = (&'a str, &'a Outcome)>) -> String {
+    let mut out = String::new();
+    for (name, outcome) in outcomes {
+        out.push_str("=== ");
+        out.push_str(name);
+        out.push_str(if outcome.success {
+            "\nok\n"
+        } else {
+            "\nfailed\n"
+        });
+        for line in outcome.text.split_inclusive('\n') {
+            out.push('|');
+            out.push_str(line);
+        }
+        if !outcome.text.ends_with('\n') {
+            out.push_str("\n\\ no newline at the end\n");
+        }
+    }
+    out
 }
