@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::format_push_string,
     reason = "a test stops at the first thing that fails"
 )]
 

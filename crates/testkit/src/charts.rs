@@ -45,10 +45,17 @@ pub enum ChartAnswer {
 
 #[derive(Default)]
 struct Shelf {
-    files: HashMap<String, Vec<u8>>,
+    files: HashMap<String, File>,
     answers: HashMap<String, ChartAnswer>,
     login: Option<String>,
     requests: Vec<ChartRequest>,
+}
+
+/// Content and ETag; both are made once, so that a large index costs its server nothing.
+#[derive(Clone)]
+struct File {
+    content: bytes::Bytes,
+    etag: String,
 }
 
 /// A repository of charts on loopback, with an `index.yaml` made from what was put there.
@@ -115,7 +122,11 @@ impl ChartServer {
 
     /// Puts a file at a path, whatever the index says.
     pub fn put(&self, path: &str, content: Vec<u8>) {
-        self.shelf().files.insert(path.to_owned(), content);
+        let etag = format!("\"{}\"", sha256(&content));
+        let content = content.into();
+        self.shelf()
+            .files
+            .insert(path.to_owned(), File { content, etag });
     }
 
     /// Answers a path in its own way.
@@ -224,11 +235,10 @@ async fn serve(State(shelf): State<Arc<Mutex<Shelf>>>, request: Request<Body>) -
     if shelf.login.is_some() && shelf.login != seen.authorization {
         return plain(StatusCode::UNAUTHORIZED, Body::empty());
     }
-    let Some(content) = shelf.files.get(&path) else {
+    let Some(File { content, etag }) = shelf.files.get(&path) else {
         return plain(StatusCode::NOT_FOUND, Body::from("no such file"));
     };
-    let etag = format!("\"{}\"", sha256(content));
-    let mut response = match seen.if_none_match.as_deref() == Some(&etag) {
+    let mut response = match seen.if_none_match.as_deref() == Some(etag) {
         true => plain(StatusCode::NOT_MODIFIED, Body::empty()),
         false => plain(StatusCode::OK, Body::from(content.clone())),
     };

@@ -1,6 +1,7 @@
 //! `make bench`: speed against the stock helm, in one run, output equal first.
 
 mod deploy;
+mod index;
 mod render;
 mod samples;
 
@@ -52,6 +53,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         ours,
     };
     let mut rows = render::run(&programs, arguments)?;
+    rows.extend(index::run(&programs, arguments)?);
     rows.extend(deploy::run(&programs, arguments)?);
     print(&rows);
     Ok(())
