@@ -68,7 +68,7 @@ async fn s30_no_canary_is_in_any_output_of_a_mirror() {
             rig.server.traffic().fault(fault);
         }
         let plain = rig.source("app");
-        let mut sources = vec![
+        let mut sources = [
             plain.clone(),
             plain.clone(),
             plain.clone(),

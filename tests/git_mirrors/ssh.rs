@@ -1,5 +1,6 @@
 //! An OpenSSH server, run by this user with keys of its own.
 
+use std::fmt::Write as _;
 use std::{
     fs,
     net::TcpStream,
@@ -78,7 +79,7 @@ impl Sshd {
         );
         for kind in kinds {
             let host_key = key(directory.path(), &format!("host-{kind}"), kind);
-            config.push_str(&format!("HostKey {}\n", host_key.display()));
+            writeln!(config, "HostKey {}", host_key.display()).unwrap();
         }
         fs::write(directory.path().join("config"), config).unwrap();
         fs::write(directory.path().join("authorized_keys"), "").unwrap();

@@ -319,7 +319,7 @@ fn enumerate(scenario: Scenario) {
             if point >= 2 * count {
                 break;
             }
-            block_on(trial.run(1 + point / 2, point % 2 == 0));
+            block_on(trial.run(1 + point / 2, point.is_multiple_of(2)));
         }
     };
     std::thread::scope(|scope| {
