@@ -20,6 +20,7 @@ mod options;
 mod pack;
 mod reference;
 mod schedule;
+mod signature;
 mod source;
 mod store;
 mod tree;
