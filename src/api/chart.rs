@@ -25,19 +25,26 @@ pub struct ChartSource {
     /// URL of a git repository: `https://…`, `ssh://…` or `git@host:path`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub git: Option<SourceUrl>,
-    /// Branch, tag or commit; `--git-default-ref` when absent.
+    /// Branch, tag or commit; the default branch of the remote (or `--git-default-ref`) when absent.
     #[serde(rename = "ref", skip_serializing_if = "Option::is_none")]
     pub reference: Option<String>,
     /// Directory of the chart in the git repository; `.` is its root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Secret with the credentials of the source: `username` and `password`, and for git also
-    /// `identity`, `known_hosts` and `caFile`.
+    /// `bearerToken`, `identity`, `known_hosts`, `caFile`, `tls.crt` and `tls.key`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<SecretRef>,
     /// Do not resolve the dependencies of this git chart.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip_dep_update: Option<bool>,
+    /// Read submodules below the chart too. A submodule on the host of the repository is read with its Secret, any other
+    /// with the credentials of the daemon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub submodules: Option<bool>,
+    /// Use signed commits of the git repository only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<CommitVerification>,
     /// Absolute URL of a Helm repository. Aliases are not known here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<SourceUrl>,
@@ -63,6 +70,14 @@ pub struct SecretRef {
     /// Namespace of the Secret; that of the HelmRelease when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
+}
+
+/// Who must have signed the commit of a git chart.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CommitVerification {
+    /// Secret with the public keys: OpenSSH keys in `*.pub` or `allowed_signers`, OpenPGP keys in `*.asc`.
+    pub secret_ref: SecretRef,
 }
 
 /// A chart in an OCI registry; `digest` wins over `tag`, `tag` over `version`.

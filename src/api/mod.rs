@@ -30,7 +30,10 @@ mod status;
 mod values;
 mod warnings;
 
-pub use chart::{ChartChoice, ChartSource, IncompleteChart, NamespacedName, OciSource, SecretRef};
+pub use chart::{
+    ChartChoice, ChartSource, CommitVerification, IncompleteChart, NamespacedName, OciSource,
+    SecretRef,
+};
 pub use crd::{crd, crd_yaml};
 pub use duration::{Duration, InvalidDuration};
 pub use gates::{ConfigMapCheck, Dependency, DependsOn, Gate, GateType};

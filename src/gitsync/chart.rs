@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::{
     ChartArtifact, ChartFile, ChartName, GitSource, Limits, Reason, SourceError,
     store::Reader,
+    submodules::{self, Submodule},
     tree::{Entry, Found, Tree, Walk},
 };
 
@@ -332,26 +333,85 @@ fn is_archive_of(path: &str, prefix: &str, name: &str) -> bool {
     version.is_some_and(|version| semver::Version::parse(version).is_ok())
 }
 
+/// A chart that was read, and what it has in other repositories.
+pub(crate) struct Read {
+    /// The chart without its submodules.
+    pub(crate) artifact: ChartArtifact,
+    /// Its submodules, if the source wants them.
+    pub(crate) submodules: Vec<Submodule>,
+}
+
 /// Everything of one chart at one commit.
 ///
 /// # Errors
 /// As [`inspect`] and [`load`].
-pub(crate) fn artifact(
+pub(crate) fn read(
     reader: &mut Reader,
     commit: ObjectId,
     source: &GitSource,
     limits: &Limits,
-) -> Result<ChartArtifact, SourceError> {
+) -> Result<Read, SourceError> {
     let root = reader.tree_of(commit)?;
     let mut tree = Tree::new(reader, root);
     let chart = inspect(&mut tree, source, limits)?;
     let files = load(&mut tree, &chart, limits)?;
-    Ok(ChartArtifact {
+    let submodules = submodules_of(&mut tree, &chart, source, limits)?;
+    let artifact = ChartArtifact {
         digest: chart.footprint.digest(),
         revision: commit.to_string(),
         chart: chart_name(&files),
         files: std::sync::Arc::new(files),
+    };
+    Ok(Read {
+        artifact,
+        submodules,
     })
+}
+
+fn submodules_of(
+    tree: &mut Tree<'_>,
+    chart: &ChartTree,
+    source: &GitSource,
+    limits: &Limits,
+) -> Result<Vec<Submodule>, SourceError> {
+    if !source.submodules || chart.walk.submodules.is_empty() {
+        return Ok(Vec::new());
+    }
+    let modules = tree.file(".gitmodules", limits)?.unwrap_or_default();
+    submodules::resolve(&modules, &source.url, &chart.walk.submodules)
+}
+
+/// Puts the files of a submodule into its place in a chart.
+///
+/// # Errors
+/// `TooLarge`.
+pub(crate) fn add_submodule(
+    chart: &mut ChartArtifact,
+    path: &str,
+    files: &[ChartFile],
+    limits: &Limits,
+) -> Result<(), SourceError> {
+    let mut all = chart.files.to_vec();
+    all.extend(
+        files
+            .iter()
+            .map(|(name, data)| (format!("{path}/{name}"), data.clone())),
+    );
+    all.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
+    let bytes: u64 = all.iter().map(|(_, data)| data.len() as u64).sum();
+    if bytes > limits.chart_bytes || all.len() > limits.chart_entries {
+        return Err(SourceError::new(
+            Reason::TooLarge,
+            format!(
+                "the chart with its submodules has {} files and {bytes} bytes, the limits are {} and {}",
+                all.len(),
+                limits.chart_entries,
+                limits.chart_bytes
+            ),
+        ));
+    }
+    chart.files = std::sync::Arc::new(all);
+    Ok(())
 }
 
 fn chart_name(files: &[ChartFile]) -> Option<ChartName> {

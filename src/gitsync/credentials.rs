@@ -364,7 +364,8 @@ fn client_certificate(data: &SecretData) -> Option<Secret> {
     Some(pem)
 }
 
-fn secret_error(error: SecretError) -> SourceError {
+/// The error of a source whose Secret cannot be read.
+pub(crate) fn secret_error(error: SecretError) -> SourceError {
     let reason = match error {
         SecretError::NotFound(_) | SecretError::Forbidden { .. } => Reason::AuthFailed,
         SecretError::Unavailable { .. } => Reason::Unreachable,

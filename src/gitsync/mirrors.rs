@@ -7,16 +7,19 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use futures::future::BoxFuture;
 use tokio::{sync::Semaphore, task::JoinHandle};
 
 use super::{
-    Changes, ChartArtifact, GitSource, Options, ReleaseKey, RepositoryUrl, SecretReader,
+    Changes, ChartArtifact, GitSource, Options, Reason, ReleaseKey, RepositoryUrl, SecretReader,
     SourceError,
     artifact::ArtifactCache,
     cache::CacheDirectory,
     changes::Queue,
+    chart::{self, Read},
     mirror::{Context, Mirror, MirrorKey},
     reference::Reference,
+    submodules,
     wire::http::Clients,
 };
 
@@ -184,9 +187,36 @@ impl Mirrors {
     /// # Errors
     /// See [`SourceError`]. [`Cloning`](super::Reason::Cloning) means: wait, the release is woken.
     pub async fn artifact(&self, source: &GitSource) -> Result<ChartArtifact, SourceError> {
-        let (key, reference) = self.shared.identify(source)?;
-        let mirror = self.shared.mirror(&mut self.shared.lock(), &key, source);
-        mirror.artifact(source, &reference).await
+        self.artifact_within(source, submodules::MAX_DEPTH).await
+    }
+
+    /// The same, with submodules nested at most `depth` deep.
+    fn artifact_within<'a>(
+        &'a self,
+        source: &'a GitSource,
+        depth: usize,
+    ) -> BoxFuture<'a, Result<ChartArtifact, SourceError>> {
+        Box::pin(async move {
+            let (key, reference) = self.shared.identify(source)?;
+            let mirror = self.shared.mirror(&mut self.shared.lock(), &key, source);
+            let Read {
+                mut artifact,
+                submodules,
+            } = mirror.artifact(source, &reference).await?;
+            for submodule in submodules {
+                let path = &submodule.path;
+                let Some(depth) = depth.checked_sub(1) else {
+                    let why = format!("submodule {path} lies too deep in submodules");
+                    return Err(SourceError::new(Reason::TooLarge, why));
+                };
+                let inner = submodule.source(source);
+                let inner = self.artifact_within(&inner, depth).await;
+                let inner = inner.map_err(|error| error.context(format!("submodule {path}")))?;
+                let limits = &self.shared.context.options.limits;
+                chart::add_submodule(&mut artifact, path, &inner.files, limits)?;
+            }
+            Ok(artifact)
+        })
     }
 
     /// Has the remote of `source` asked before the next [`artifact`](Self::artifact) is answered: someone wants the

@@ -23,6 +23,7 @@ mod schedule;
 mod signature;
 mod source;
 mod store;
+mod submodules;
 mod tree;
 mod url;
 mod watch;

@@ -337,6 +337,43 @@ impl RepositoryUrl {
         format!("{}/{path}", self.host).to_ascii_lowercase()
     }
 
+    /// The URL that `relative` (`./x`, `../x`) means beside this one, as git resolves the URLs of submodules.
+    ///
+    /// # Errors
+    /// See [`UrlError`]; also when it leads above the host.
+    pub fn join(&self, relative: &str) -> Result<Self, UrlError> {
+        check_characters(relative)?;
+        let mut path = self.path.trim_end_matches('/').to_owned();
+        let mut rest = relative;
+        loop {
+            if let Some(tail) = rest.strip_prefix("./") {
+                rest = tail;
+            } else if let Some(tail) = rest.strip_prefix("../") {
+                let at = path.rfind('/').filter(|_| path != "/");
+                path.truncate(
+                    at.or(self.scp.then_some(0))
+                        .ok_or(UrlError::Invalid("it leads above the root of its host"))?,
+                );
+                rest = tail;
+            } else {
+                break;
+            }
+        }
+        if rest.split('/').any(|part| part == "..") || rest.contains(['?', '#', '\\']) {
+            return Err(UrlError::Invalid("its relative path is not plain"));
+        }
+        let slash = if path.is_empty() && self.scp { "" } else { "/" };
+        let url = Self {
+            path: format!("{path}{slash}{rest}"),
+            ..self.clone()
+        };
+        if self.scheme == Scheme::Local {
+            Ok(url)
+        } else {
+            url.checked()
+        }
+    }
+
     /// The URL as a git client sends it: no user info, path as written.
     #[must_use]
     pub fn without_credentials(&self) -> String {

@@ -35,6 +35,8 @@ pub(crate) fn source_of(release: &HelmRelease, settings: &Settings) -> Result<So
                 .skip_dep_update
                 .unwrap_or(!settings.update_dependencies),
             watch: chart_files(release),
+            submodules: chart.submodules.unwrap_or_default(),
+            verify: signers_of(release, settings)?,
             ..GitSource::new(parse(url.expose())?, path)
         })),
         ChartChoice::Repository { url, name, version } => {
@@ -98,13 +100,31 @@ fn filled(text: Option<&String>) -> Option<String> {
 }
 
 fn secret_of(release: &HelmRelease, settings: &Settings) -> Result<Option<SecretRef>, Trouble> {
-    let Some(secret) = release
-        .spec
-        .chart
-        .secret_ref
-        .as_ref()
-        .filter(|s| !s.name.is_empty())
-    else {
+    named_secret(release, release.spec.chart.secret_ref.as_ref(), settings)
+}
+
+/// The keys that commits must be signed by.
+fn signers_of(release: &HelmRelease, settings: &Settings) -> Result<Option<SecretRef>, Trouble> {
+    let Some(verify) = &release.spec.chart.verify else {
+        return Ok(None);
+    };
+    let secret = named_secret(release, Some(&verify.secret_ref), settings)?;
+    // An empty name must not mean that nothing is checked.
+    secret.map(Some).ok_or_else(|| {
+        Trouble::new(
+            Stage::Chart,
+            Reason::SourceInvalid,
+            "spec.chart.verify names no Secret: give secretRef.name",
+        )
+    })
+}
+
+fn named_secret(
+    release: &HelmRelease,
+    secret: Option<&crate::api::SecretRef>,
+    settings: &Settings,
+) -> Result<Option<SecretRef>, Trouble> {
+    let Some(secret) = secret.filter(|s| !s.name.is_empty()) else {
         return Ok(None);
     };
     let own = release.own_namespace();

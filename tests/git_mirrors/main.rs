@@ -15,5 +15,6 @@ mod noexec;
 mod refs;
 mod secrecy;
 mod ssh;
+mod submodules;
 mod support;
 mod tls;

@@ -2,12 +2,17 @@
 
 use std::sync::Arc;
 
-use gix::ObjectId;
+use gix::{ObjectId, objs::Kind};
 use tokio::time::{Instant, timeout_at};
 
 use super::{Mirror, cloning, cycle::blocking};
 use crate::gitsync::{
-    ChartArtifact, GitSource, Reason, SourceError, chart, reference::Reference, store::Store,
+    GitSource, Reason, SourceError,
+    chart::{self, Read},
+    credentials::secret_error,
+    reference::Reference,
+    signature::Signers,
+    store::Store,
 };
 
 impl Mirror {
@@ -16,7 +21,7 @@ impl Mirror {
         self: &Arc<Self>,
         source: &GitSource,
         reference: &Reference,
-    ) -> Result<ChartArtifact, SourceError> {
+    ) -> Result<Read, SourceError> {
         let deadline = Instant::now() + self.context.options.fetch_grace;
         let result = self.try_artifact(source, reference, deadline).await;
         let result = match result {
@@ -38,11 +43,32 @@ impl Mirror {
         source: &GitSource,
         reference: &Reference,
         deadline: Instant,
-    ) -> Result<ChartArtifact, SourceError> {
+    ) -> Result<Read, SourceError> {
         let (store, commit) = self.ready(reference, deadline).await?;
+        let signers = self.signers(source).await?;
         let mirror = Arc::clone(self);
         let source = source.clone();
-        blocking(move || mirror.read(&store, commit, &source)).await
+        blocking(move || {
+            if let Some(signers) = signers {
+                signers.check(commit, store.reader().read(commit, Kind::Commit)?)?;
+            }
+            mirror.read(&store, commit, &source)
+        })
+        .await
+    }
+
+    /// The keys that the commit must be signed by, read now.
+    async fn signers(&self, source: &GitSource) -> Result<Option<Signers>, SourceError> {
+        let Some(secret) = &source.verify else {
+            return Ok(None);
+        };
+        let data = self
+            .context
+            .secrets
+            .read(secret)
+            .await
+            .map_err(secret_error)?;
+        Signers::read(&data, secret).map(Some)
     }
 
     fn read(
@@ -50,14 +76,21 @@ impl Mirror {
         store: &Store,
         commit: ObjectId,
         source: &GitSource,
-    ) -> Result<ChartArtifact, SourceError> {
+    ) -> Result<Read, SourceError> {
         let context = &self.context;
         if let Some(known) = context.artifacts.get(&self.key, commit, source) {
-            return Ok(known);
+            return Ok(Read {
+                artifact: known,
+                submodules: Vec::new(),
+            });
         }
         let limits = &context.options.limits;
-        let found = chart::artifact(&mut store.reader(), commit, source, limits)?;
-        context.artifacts.put(&self.key, commit, source, &found);
+        let found = chart::read(&mut store.reader(), commit, source, limits)?;
+        if found.submodules.is_empty() {
+            context
+                .artifacts
+                .put(&self.key, commit, source, &found.artifact);
+        }
         Ok(found)
     }
 
