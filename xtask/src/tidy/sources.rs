@@ -92,8 +92,11 @@ fn end_of_item(lines: &[Line], start: usize) -> usize {
     let ends = |line: &Line| {
         let text = &line.text;
         let closes = ["}", "};", ");"].contains(&text.trim_end().trim_start());
-        // An item of one line, such as `mod tests;` or `use super::*;`.
-        let short = !text.trim_start().starts_with("#[") && text.ends_with(';');
+        // An item of one line, such as `mod tests;` or `use super::*;`; not the end of a long text.
+        let starts = text
+            .trim_start()
+            .starts_with(|first: char| first.is_ascii_alphabetic());
+        let short = starts && text.ends_with(';');
         indentation(text) == indent && (closes || short)
     };
     let found = lines
