@@ -1,5 +1,6 @@
 //! TOML as BurntSushi/toml 1.6 writes and reads it.
 
+mod fault;
 mod read;
 mod write;
 

@@ -5,6 +5,7 @@ use gotmpl::{List, Map, Str, Type, Value, strconv};
 use toml::de::{DeTable, DeValue, Error};
 use toml::value::{Datetime, Offset};
 
+use super::fault;
 use super::{LOCAL_DATE, LOCAL_DATETIME, LOCAL_TIME};
 use crate::time::{Time, Zone, time_value, wall_seconds};
 
@@ -117,7 +118,20 @@ impl Reader<'_> {
 
 fn error_text(text: &str, error: &Error) -> String {
     let position = error.span().map_or(text.len(), |span| span.start);
-    with_position(text, position, error.message())
+    let line = line_of(text.as_bytes(), position);
+    if error.message().starts_with("duplicate key") {
+        let key = last_key(text, line).unwrap_or_default();
+        return with_position(
+            text,
+            position,
+            &format!("Key '{key}' has already been defined."),
+        );
+    }
+    match fault::of_line(text, line) {
+        Some(fault) if fault.names_key => with_position(text, position, &fault.text),
+        Some(fault) => format!("toml: line {line}: {}", fault.text),
+        None => with_position(text, position, error.message()),
+    }
 }
 
 /// The line and the key that was read last.
@@ -156,4 +170,90 @@ fn last_key(text: &str, line: usize) -> Option<String> {
         }
     }
     key.filter(|key| !key.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_mistakes_are_told_in_the_words_of_burntsushi() {
+        for (text, expected) in [
+            (
+                "a=",
+                "toml: line 1 (last key \"a\"): unexpected EOF; expected value",
+            ),
+            (
+                "a = ",
+                "toml: line 1 (last key \"a\"): unexpected EOF; expected value",
+            ),
+            (
+                "a =\nb=1",
+                "toml: line 1 (last key \"a\"): expected value but found '\\n' instead",
+            ),
+            (
+                "a",
+                "toml: line 1: unexpected EOF; expected key separator '='",
+            ),
+            (
+                "a b",
+                "toml: line 1: expected '.' or '=', but got 'b' instead",
+            ),
+            (
+                "a\n",
+                "toml: line 1: expected '.' or '=', but got '\\n' instead",
+            ),
+            (
+                "a = foo",
+                "toml: line 1 (last key \"a\"): expected value but found \"foo\" instead",
+            ),
+            (
+                "a = foo bar",
+                "toml: line 1 (last key \"a\"): expected value but found \"foo\" instead",
+            ),
+            (
+                "a: b",
+                "toml: line 1: expected '.' or '=', but got ':' instead",
+            ),
+            (
+                "- k: v",
+                "toml: line 1: expected '.' or '=', but got 'k' instead",
+            ),
+            (
+                "{a}",
+                "toml: line 1: expected '.' or '=', but got '{' instead",
+            ),
+            (
+                "a = \"x",
+                "toml: line 1 (last key \"a\"): unexpected EOF; expected '\"'",
+            ),
+            (
+                "a = 'x",
+                "toml: line 1 (last key \"a\"): unexpected EOF; expected \"'\"",
+            ),
+            (
+                "a = 1\na = 2",
+                "toml: line 2 (last key \"a\"): Key 'a' has already been defined.",
+            ),
+            (
+                "= 1",
+                "toml: line 1: unexpected '=': key name appears blank",
+            ),
+            (
+                "a = @",
+                "toml: line 1 (last key \"a\"): expected value but found '@' instead",
+            ),
+            (
+                "a = tru",
+                "toml: line 1 (last key \"a\"): expected value but found \"tru\" instead",
+            ),
+            (
+                "key: value\n",
+                "toml: line 1: expected '.' or '=', but got ':' instead",
+            ),
+        ] {
+            let found = read(text.as_bytes(), 0).err();
+            assert_eq!(found.as_deref(), Some(expected), "{text:?}");
+        }
+    }
 }
