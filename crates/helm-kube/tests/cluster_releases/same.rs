@@ -26,8 +26,8 @@ fn charts() -> Vec<(String, PathBuf)> {
         .collect()
 }
 
-/// The wanted number of charts that install in both hands.
-const WANTED: usize = 30;
+/// The number of charts that are compared.
+const WANTED: usize = 40;
 
 /// A namespace in which one of us installs a chart.
 struct Hand(Site);
@@ -47,6 +47,7 @@ impl Hand {
         install.map_err(|error| format!("{error:#}"))?;
         let live = self.live().await;
         self.0.helm(&["uninstall", "web", "--no-hooks"]);
+        self.let_claims_go();
         Ok(live)
     }
 
@@ -55,7 +56,19 @@ impl Hand {
         deploy(&self.0, &loaded.chart).await?;
         let live = self.live().await;
         self.0.uninstall(false).await.unwrap();
+        self.let_claims_go();
         Ok(live)
+    }
+
+    /// Without controllers nobody takes the protection off claims that are deleted.
+    fn let_claims_go(&self) {
+        let claims = self
+            .0
+            .kubectl(&["get", "persistentvolumeclaims", "--output=name"]);
+        for claim in claims.lines() {
+            let patch = "--patch={\"metadata\":{\"finalizers\":null}}";
+            self.0.kubectl(&["patch", claim, "--type=merge", patch]);
+        }
     }
 
     async fn live(&self) -> Vec<Value> {
@@ -66,7 +79,7 @@ impl Hand {
             let api = catalog.find(object.api_version(), object.kind()).unwrap();
             let mut live = self.0.plane.get(&self.path(api, &object)).unwrap();
             assert!(is_owned(&live, &self.0.release));
-            normalize(&mut live, self.0.namespace());
+            normalize(&mut live);
             objects.push(live);
         }
         objects
@@ -109,15 +122,19 @@ async fn deploy(actor: &Actor, chart: &Chart) -> Result<(), String> {
         .map_err(|error| error.to_string())
 }
 
-/// Takes out what differs between any two objects, and writes the namespace as `NS`.
-fn normalize(object: &mut Value, namespace: &str) {
+/// Takes out what differs between any two objects.
+fn normalize(object: &mut Value) {
     let metadata = object["metadata"].as_object_mut().unwrap();
     for key in ["uid", "resourceVersion", "creationTimestamp"] {
         metadata.remove(key);
     }
-    for entry in metadata["managedFields"].as_array_mut().unwrap() {
+    let entries = metadata["managedFields"].as_array_mut().unwrap();
+    // The API server's own work, which goes on.
+    entries.retain(|entry| entry["manager"] == "helm");
+    for entry in entries {
         entry.as_object_mut().unwrap().remove("time");
     }
+    object.as_object_mut().unwrap().remove("status");
     if object["kind"] == "Service" {
         let spec = object["spec"].as_object_mut().unwrap();
         for key in ["clusterIP", "clusterIPs", "healthCheckNodePort"] {
@@ -132,16 +149,13 @@ fn normalize(object: &mut Value, namespace: &str) {
             port.as_object_mut().unwrap().remove("nodePort");
         }
     }
-    let text = object.to_string().replace(namespace, "NS");
-    *object = serde_json::from_str(&text).unwrap();
 }
 
 /// Installs a chart in both ways; tells how many objects are the same.
 async fn compare(plane: &'static ControlPlane, case: &str, chart: &Path) -> Result<usize, String> {
-    // Names of the same length, as charts cut names.
-    let (theirs, ours) = (Hand::new(plane, "hand-a"), Hand::new(plane, "hand-b"));
-    let theirs = theirs.with_helm(chart).await;
-    match (theirs, ours.with_us(chart).await) {
+    let hand = Hand::new(plane, "hand");
+    let theirs = hand.with_helm(chart).await;
+    match (theirs, hand.with_us(chart).await) {
         (Ok(theirs), Ok(ours)) => {
             assert_eq!(theirs.len(), ours.len(), "{case}");
             for (ours, theirs) in ours.iter().zip(&theirs) {
@@ -154,6 +168,8 @@ async fn compare(plane: &'static ControlPlane, case: &str, chart: &Path) -> Resu
             Ok(ours.len())
         }
         (Err(helm), Err(ours)) => Err(format!("refused; helm: {helm}; we: {ours}")),
+        // Definitions that another chart has left are in helm's way, and not in ours.
+        (Err(helm), Ok(_)) if helm.contains("failed to install CRD") => Err(helm),
         (helm, ours) => panic!(
             "{case}: only one of us fails: {:?} {:?}",
             helm.err(),
@@ -172,6 +188,9 @@ async fn public_charts_live_the_same_whoever_installs_them() {
     let plane = Box::leak(Box::new(ControlPlane::start(Options::default()).unwrap()));
     let mut same = 0;
     for (case, chart) in charts {
+        if same == WANTED {
+            break;
+        }
         match compare(plane, &case, &chart).await {
             Ok(count) => {
                 println!("{case}: {count} objects are the same");
@@ -181,5 +200,5 @@ async fn public_charts_live_the_same_whoever_installs_them() {
         }
     }
     println!("{same} charts");
-    assert!(same >= WANTED);
+    assert_eq!(same, WANTED);
 }
