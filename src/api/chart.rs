@@ -1,6 +1,7 @@
 //! `spec.chart`: where a chart comes from.
 
 use std::fmt;
+use std::sync::Arc;
 
 use kube::KubeSchema;
 use schemars::JsonSchema;
@@ -96,18 +97,19 @@ pub struct OciSource {
     pub digest: Option<String>,
 }
 
-/// A namespace and a name: the key of an object.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// A namespace and a name: the key of an object. It is in many places at once, so a clone shares the
+/// texts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NamespacedName {
     /// The namespace.
-    pub namespace: String,
+    pub namespace: Arc<str>,
     /// The name.
-    pub name: String,
+    pub name: Arc<str>,
 }
 
 impl NamespacedName {
     /// The key of `name` in `namespace`.
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+    pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self {
             namespace: namespace.into(),
             name: name.into(),

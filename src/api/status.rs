@@ -131,7 +131,7 @@ pub enum ConditionStatus {
 impl ConditionStatus {
     /// The number that 1.4's gauge shows: 1, -1 and 0.
     #[must_use]
-    pub const fn gauge(self) -> i64 {
+    pub const fn gauge(self) -> i8 {
         match self {
             Self::True => 1,
             Self::False => -1,

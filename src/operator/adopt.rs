@@ -70,7 +70,7 @@ impl Sync<'_> {
             let (version, kind, name) =
                 (object.api_version(), object.kind(), object.metadata("name"));
             let namespace = match object.metadata("namespace") {
-                "" => self.target.namespace.as_str(),
+                "" => &*self.target.namespace,
                 namespace => namespace,
             };
             let found = lookup

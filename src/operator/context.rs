@@ -16,7 +16,7 @@ use crate::api::{HelmRelease, NamespacedName};
 use crate::lock::ReleaseLocks;
 use crate::source::Sources;
 use crate::status::{EventRecorder, StatusWriter};
-use crate::telemetry::{Metrics, ReleaseInfo};
+use crate::telemetry::Metrics;
 use crate::watch::{Caches, Scope, SourceKind};
 
 /// What the flags set.
@@ -85,11 +85,6 @@ pub(crate) struct Memory {
     pub(crate) settled: Option<Settled>,
     /// A revision that is not by us was found to be made of these inputs.
     pub(crate) adopted: Option<(ObjectVersion, String)>,
-    /// What the metrics show.
-    pub(crate) info: Option<ReleaseInfo>,
-    pub(crate) conditions: HashSet<String>,
-    /// The Helm release that the metrics are shown under.
-    pub(crate) target: Option<NamespacedName>,
 }
 
 /// What a pause was imposed on: anything else is tried at once.
@@ -101,22 +96,48 @@ pub(crate) struct Attempted {
     pub(crate) changes: u64,
 }
 
-/// The state in which nothing was left to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Settled {
-    pub(crate) generation: Option<i64>,
-    pub(crate) uid: Option<String>,
-    pub(crate) newest: Option<ObjectVersion>,
-    pub(crate) reconcile_at: Option<String>,
-    pub(crate) changes: u64,
+/// The state in which nothing was left to do, in a few bytes: equal states have equal prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settled(u64);
+
+impl Settled {
+    /// The state of a release: the object, its newest record, and the changes that were counted.
+    pub(crate) fn new(
+        release: &HelmRelease,
+        newest: Option<&ObjectVersion>,
+        reconcile_at: Option<&String>,
+        changes: u64,
+    ) -> Self {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let mut hasher = DefaultHasher::new();
+        release.metadata.uid.hash(&mut hasher);
+        release.metadata.generation.hash(&mut hasher);
+        newest
+            .map(|newest| (&newest.uid, &newest.resource_version))
+            .hash(&mut hasher);
+        reconcile_at.hash(&mut hasher);
+        changes.hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
+/// Something that wakes a HelmRelease when it changes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Wakes {
+    /// A ConfigMap or a Secret.
+    Source(SourceKind, NamespacedName),
+    /// Another HelmRelease becomes ready.
+    Dependency(NamespacedName),
+    /// A record of the Helm release.
+    Record(NamespacedName),
 }
 
 /// Who is to be woken by what.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    pub(crate) sources: HashMap<(SourceKind, NamespacedName), HashSet<NamespacedName>>,
-    pub(crate) dependents: HashMap<NamespacedName, HashSet<NamespacedName>>,
-    pub(crate) claims: HashMap<NamespacedName, HashSet<NamespacedName>>,
+    sleepers: HashMap<Wakes, Vec<NamespacedName>>,
+    /// What each HelmRelease is in the index under.
+    places: HashMap<NamespacedName, Box<[Wakes]>>,
     /// Changes of what a release is made of, counted: a chart that moved, values that changed.
     pub(crate) changes: HashMap<NamespacedName, u64>,
     /// HelmReleases that are ready, to tell when that changes.
@@ -124,43 +145,46 @@ pub(crate) struct Index {
 }
 
 impl Index {
+    /// Whom something wakes.
+    pub(crate) fn woken_by(&self, what: &Wakes) -> Vec<NamespacedName> {
+        self.sleepers.get(what).cloned().unwrap_or_default()
+    }
+
     /// Takes a HelmRelease out of the index.
     pub(crate) fn remove(&mut self, key: &NamespacedName) {
-        for keys in self.sources.values_mut() {
-            keys.remove(key);
+        for place in self.places.remove(key).into_iter().flatten() {
+            let Some(sleepers) = self.sleepers.get_mut(&place) else {
+                continue;
+            };
+            sleepers.retain(|sleeper| sleeper != key);
+            if sleepers.is_empty() {
+                self.sleepers.remove(&place);
+            }
         }
-        self.sources.retain(|_, keys| !keys.is_empty());
-        for keys in self.dependents.values_mut() {
-            keys.remove(key);
-        }
-        self.dependents.retain(|_, keys| !keys.is_empty());
-        for keys in self.claims.values_mut() {
-            keys.remove(key);
-        }
-        self.claims.retain(|_, keys| !keys.is_empty());
     }
 
     /// Puts a HelmRelease into the index, instead of what was there of it.
-    pub(crate) fn insert(&mut self, release: &HelmRelease) {
-        let key = release.key();
-        self.remove(&key);
+    pub(crate) fn insert(&mut self, key: &NamespacedName, release: &HelmRelease) {
+        self.remove(key);
         let maps = super::gates::config_maps(release).into_iter();
         let maps = maps.map(|name| (SourceKind::ConfigMap, name));
         let kubeconfig = super::identity::kubeconfig_of(release);
         let values = super::values::references(release).into_iter();
-        for source in values.chain(maps).chain(kubeconfig) {
-            self.sources.entry(source).or_default().insert(key.clone());
-        }
-        for dependency in super::gates::dependencies(release) {
-            self.dependents
-                .entry(dependency)
+        let sources = values.chain(maps).chain(kubeconfig);
+        let dependencies = super::gates::dependencies(release).into_iter();
+        let places: HashSet<Wakes> = sources
+            .map(|(kind, name)| Wakes::Source(kind, name))
+            .chain(dependencies.map(Wakes::Dependency))
+            .chain([Wakes::Record(release.release_key())])
+            .collect();
+        for place in &places {
+            self.sleepers
+                .entry(place.clone())
                 .or_default()
-                .insert(key.clone());
+                .push(key.clone());
         }
-        self.claims
-            .entry(release.release_key())
-            .or_default()
-            .insert(key);
+        self.places
+            .insert(key.clone(), places.into_iter().collect());
     }
 }
 
@@ -262,27 +286,26 @@ mod tests {
     #[test]
     fn the_index_follows_the_spec() {
         let mut index = Index::default();
-        let source = (SourceKind::Secret, NamespacedName::new("demo", "s"));
-        let dependency = NamespacedName::new("demo", "db");
-        index.insert(&release(
-            "web",
-            serde_json::json!({"chart": {},
-            "valuesFrom": [{"secretKeyRef": {"name": "s"}}], "dependsOn": [{"name": "db"}]}),
-        ));
-        assert!(index.sources.contains_key(&source) && index.dependents.contains_key(&dependency));
-        assert!(
-            index
-                .claims
-                .contains_key(&NamespacedName::new("demo", "demo-web"))
+        let key = NamespacedName::new("demo", "web");
+        let source = Wakes::Source(SourceKind::Secret, NamespacedName::new("demo", "s"));
+        let dependency = Wakes::Dependency(NamespacedName::new("demo", "db"));
+        let record = |name: &str| Wakes::Record(NamespacedName::new("demo", name));
+        let spec = serde_json::json!({"chart": {}, "dependsOn": [{"name": "db"}],
+            "valuesFrom": [{"secretKeyRef": {"name": "s"}}, {"secretKeyRef": {"name": "s"}}]});
+        index.insert(&key, &release("web", spec));
+        for what in [&source, &dependency, &record("demo-web")] {
+            assert_eq!(index.woken_by(what), [key.clone()], "{what:?}");
+        }
+        index.insert(
+            &key,
+            &release("web", serde_json::json!({"chart": {}, "releaseName": "x"})),
         );
-        index.insert(&release(
-            "web",
-            serde_json::json!({"chart": {}, "releaseName": "x"}),
-        ));
-        assert!(index.sources.is_empty() && index.dependents.is_empty());
-        assert_eq!(index.claims.len(), 1);
-        index.remove(&NamespacedName::new("demo", "web"));
-        assert!(index.claims.is_empty());
+        assert_eq!(index.woken_by(&record("x")), [key.clone()]);
+        for what in [&source, &dependency, &record("demo-web")] {
+            assert_eq!(index.woken_by(what), [], "{what:?}");
+        }
+        index.remove(&key);
+        assert!(index.sleepers.is_empty() && index.places.is_empty());
     }
 
     #[test]

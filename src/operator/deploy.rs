@@ -51,8 +51,8 @@ impl Sync<'_> {
             .await
             .map_err(|error| self.fail(Trouble::of_cluster(Stage::Decision, &error)))?;
         let options = RenderOptions {
-            release_name: self.target.name.clone(),
-            namespace: self.target.namespace.clone(),
+            release_name: self.target.name.to_string(),
+            namespace: self.target.namespace.to_string(),
             revision,
             is_install,
             is_upgrade: !is_install,

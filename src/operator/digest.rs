@@ -20,8 +20,8 @@ pub fn input_digest(release: &HelmRelease, chart: &str, values: &str) -> String 
         ("engine", ENGINE.to_owned()),
         ("chart", chart.to_owned()),
         ("values", values.to_owned()),
-        ("namespace", key.namespace),
-        ("name", key.name),
+        ("namespace", key.namespace.to_string()),
+        ("name", key.name.to_string()),
         ("reuse", (!spec.reset_values()).to_string()),
         (
             "validate",

@@ -21,7 +21,6 @@ mod report;
 mod rollback;
 mod run;
 mod secrets;
-mod show;
 mod trouble;
 mod values;
 mod wake;

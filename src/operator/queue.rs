@@ -1,7 +1,7 @@
 //! The queue of keys to reconcile: each key at most once, one at a time, changed ones first.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -73,8 +73,8 @@ enum Place {
 /// The keys of each namespace in their order, and the namespaces in the order of their turns.
 #[derive(Debug, Default)]
 struct Lanes {
-    turns: VecDeque<String>,
-    keys: HashMap<String, VecDeque<NamespacedName>>,
+    turns: VecDeque<Arc<str>>,
+    keys: HashMap<Arc<str>, VecDeque<NamespacedName>>,
 }
 
 impl Lanes {

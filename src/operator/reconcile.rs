@@ -122,16 +122,9 @@ pub(super) async fn sync(
 /// to do, or that a pause is not over.
 fn nothing_to_do(context: &Context, release: &HelmRelease, key: &NamespacedName) -> Option<Next> {
     let changes = context.changes(key);
-    let history = context.caches.records.history(&release.release_key());
-    let newest = history.newest().map(|newest| newest.version.clone());
+    let newest = context.caches.records.newest(&release.release_key());
     let reconcile_at = release.annotations().get(RECONCILE_ANNOTATION).cloned();
-    let now = Settled {
-        generation: release.metadata.generation,
-        uid: release.metadata.uid.clone(),
-        newest,
-        reconcile_at: reconcile_at.clone(),
-        changes,
-    };
+    let now = Settled::new(release, newest.as_ref(), reconcile_at.as_ref(), changes);
     let attempted = Attempted {
         generation: release.metadata.generation,
         reconcile_at,
@@ -142,7 +135,7 @@ fn nothing_to_do(context: &Context, release: &HelmRelease, key: &NamespacedName)
         || super::chart::can_move(release)
         || !context.is_watched(release);
     context.remember(key, |memory| {
-        if memory.settled.as_ref() == Some(&now) && !must_look {
+        if memory.settled == Some(now) && !must_look {
             return Some(Next::Settled);
         }
         match &memory.retry {
@@ -307,7 +300,7 @@ impl<'a> Sync<'a> {
     }
 
     pub(super) fn release_key(&self) -> ReleaseKey {
-        ReleaseKey::new(self.target.name.as_str(), self.target.namespace.as_str())
+        ReleaseKey::new(&*self.target.name, &*self.target.namespace)
     }
 
     /// How the machine room sees the history.

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::act::{Slot, carry_out};
 use super::backoff::Backoff;
-use super::context::Context;
+use super::context::{Context, Wakes};
 use super::decide::owner_of;
 use super::identity::account_of;
 use super::reconcile::{End, Next, Sync};
@@ -232,7 +232,7 @@ impl Removal<'_> {
     }
 
     fn key(&self) -> ReleaseKey {
-        ReleaseKey::new(self.target.name.as_str(), self.target.namespace.as_str())
+        ReleaseKey::new(&*self.target.name, &*self.target.namespace)
     }
 
     async fn history(&self, cluster: &Cluster) -> Result<History, Failure> {
@@ -253,8 +253,8 @@ impl Removal<'_> {
             Some(owner) if owner == resource_id(&ours) => None,
             Some(owner) => Some(owner.to_owned()),
             None => {
-                let index = self.context.index();
-                let claims = index.claims.get(&self.target)?;
+                let record = Wakes::Record(self.target.clone());
+                let claims = self.context.index().woken_by(&record);
                 claims
                     .iter()
                     .find(|key| **key != ours)

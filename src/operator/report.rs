@@ -14,6 +14,7 @@ use crate::api::{
     ConditionType, HelmRelease, HelmReleaseStatus, NamespacedName, RECONCILE_ANNOTATION,
 };
 use crate::status::{EventNote, Written};
+use crate::watch::Cached;
 
 impl Sync<'_> {
     /// Leaves nothing pending behind when the daemon stops: what is not done is marked as failed, and
@@ -46,7 +47,7 @@ impl Sync<'_> {
         }
         let history = self.context.caches.records.history(&self.target);
         if let Some(newest) = history.newest() {
-            self.edit.fields().release_name = Some(self.target.name.clone());
+            self.edit.fields().release_name = Some(self.target.name.to_string());
             self.edit.fields().release_status = Some(newest.status.to_string());
         }
     }
@@ -90,7 +91,12 @@ impl Sync<'_> {
         let events = std::mem::take(&mut self.events);
         match written {
             Ok(Written::Gone) => return Next::OnChange,
-            Ok(_) => {}
+            Ok(_) => {
+                // The watch may have shown the write before we knew of it.
+                if let Some(Cached::Good(seen)) = self.context.caches.releases.get(&self.key) {
+                    self.context.status.observe(&seen);
+                }
+            }
             Err(error) => {
                 tracing::warn!(release = %self.key, %error, "status not written");
                 self.forget_settled();
@@ -153,7 +159,7 @@ impl Sync<'_> {
 
     /// Shows the status in the metrics.
     fn show(&self, status: &HelmReleaseStatus) {
-        super::show::show(self.context, &self.key, &self.target, status);
+        self.context.metrics.show(&self.key, &self.target, status);
     }
 
     fn forget_settled(&self) {
@@ -176,14 +182,9 @@ impl Sync<'_> {
         };
         match end {
             End::Settled | End::Held => {
-                let history = self.context.caches.records.history(&self.target);
-                let settled = Settled {
-                    generation,
-                    uid: self.release.metadata.uid.clone(),
-                    newest: history.newest().map(|newest| newest.version.clone()),
-                    reconcile_at,
-                    changes,
-                };
+                let newest = self.context.caches.records.newest(&self.target);
+                let (newest, reconcile_at) = (newest.as_ref(), reconcile_at.as_ref());
+                let settled = Settled::new(&self.release, newest, reconcile_at, changes);
                 self.context.remember(&self.key, |memory| {
                     memory.failures = 0;
                     memory.retry = None;

@@ -325,9 +325,7 @@ async fn report(context: &Context, release: &HelmRelease, failure: &Failure) {
 
 /// The status loop: what the records say goes into the status, for those whose records changed.
 async fn refresh_loop(context: Arc<Context>) {
-    for release in context.caches.releases.all() {
-        context.dirty().insert(release.key());
-    }
+    context.dirty().extend(context.caches.releases.keys());
     let mut ticks =
         tokio::time::interval(context.settings.status_interval.max(Duration::from_secs(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -359,5 +357,5 @@ async fn refresh(context: &Context, key: &NamespacedName) {
         context.dirty().insert(key.clone());
         return;
     }
-    super::show::show(context, key, &target, &wanted);
+    context.metrics.show(key, &target, &wanted);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::chart::source_of;
-use super::context::Context;
+use super::context::{Context, Wakes};
 use super::gates::is_ready;
 use super::queue::Priority;
 use crate::api::{HelmRelease, NamespacedName};
@@ -13,8 +13,8 @@ use crate::watch::{CacheEvent, Cached, SourceKind};
 /// The key of a HelmRelease among the sources.
 pub(super) fn source_key(key: &NamespacedName) -> SourceKey {
     SourceKey {
-        namespace: key.namespace.clone(),
-        name: key.name.clone(),
+        namespace: key.namespace.to_string(),
+        name: key.name.to_string(),
     }
 }
 
@@ -27,7 +27,7 @@ impl Context {
                 object,
                 changed,
             } => self.applied(&key, &object, changed),
-            CacheEvent::Deleted { key, .. } => self.deleted(&key),
+            CacheEvent::Deleted { key } => self.deleted(&key),
             CacheEvent::Recorded(release) => self.recorded(&release),
             CacheEvent::Source(kind, source) => self.source_changed(kind, &source),
         }
@@ -48,7 +48,7 @@ impl Context {
         }
         match object {
             Cached::Good(release) => {
-                self.index().insert(release);
+                self.index().insert(key, release);
                 self.declare(release);
             }
             Cached::Bad(_) => {
@@ -76,9 +76,14 @@ impl Context {
         } else {
             index.ready.remove(key)
         };
-        let dependents = index.dependents.get(key).filter(|_| changed).cloned();
+        let woken = Wakes::Dependency(key.clone());
+        let dependents = if changed {
+            index.woken_by(&woken)
+        } else {
+            Vec::new()
+        };
         drop(index);
-        for dependent in dependents.into_iter().flatten() {
+        for dependent in dependents {
             self.wake(&dependent);
         }
     }
@@ -90,29 +95,33 @@ impl Context {
             index.remove(key);
             index.changes.remove(key);
             index.ready.remove(key);
-            index.dependents.get(key).cloned()
+            index.woken_by(&Wakes::Dependency(key.clone()))
         };
         self.sources.forget(&source_key(key));
         self.status.forget(key);
         self.queue.forget(key);
-        super::show::hide(self, key);
-        for dependent in dependents.into_iter().flatten() {
+        self.metrics.forget(key);
+        self.memory
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .remove(key);
+        for dependent in dependents {
             self.wake(&dependent);
         }
     }
 
     /// Someone wrote a record: we, or a person with helm.
     fn recorded(&self, release: &NamespacedName) {
-        let claims = self.index().claims.get(release).cloned();
-        for key in claims.into_iter().flatten() {
+        let claims = self.index().woken_by(&Wakes::Record(release.clone()));
+        for key in claims {
             self.dirty().insert(key.clone());
             self.enqueue(&key, Priority::Changed);
         }
     }
 
     fn source_changed(&self, kind: SourceKind, source: &NamespacedName) {
-        let users = self.index().sources.get(&(kind, source.clone())).cloned();
-        for key in users.into_iter().flatten() {
+        let users = self.index().woken_by(&Wakes::Source(kind, source.clone()));
+        for key in users {
             self.wake(&key);
         }
     }

@@ -23,7 +23,7 @@ pub fn refreshed(
     };
     let mut edit = StatusEdit::new(before, key.clone(), generation, now);
     if let Some(newest) = history.newest() {
-        edit.fields().release_name = Some(key.name.clone());
+        edit.fields().release_name = Some(key.name.to_string());
         edit.fields().release_status = Some(newest.status.to_string());
     }
     let serves = history.newest_with(&[Status::Deployed]).is_some();

@@ -208,7 +208,7 @@ impl StatusWriter {
         let body = json!({
             "apiVersion": format!("{GROUP}/{VERSION}"),
             "kind": "HelmRelease",
-            "metadata": {"name": key.name, "uid": release.metadata.uid},
+            "metadata": {"name": &*key.name, "uid": release.metadata.uid},
             "status": wanted,
         });
         let params = PatchParams::apply(MANAGER).force();

@@ -15,12 +15,9 @@ use prometheus_client::registry::Registry;
 
 use super::actions::{Action, ActionTimer, Totals};
 use super::process::Process;
-use crate::api::{ConditionStatus, NamespacedName};
+use super::series::Series;
+use crate::api::{HelmReleaseStatus, NamespacedName};
 
-/// 1.4's buckets, for all its histograms.
-const BUCKETS: [f64; 10] = [
-    1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 180.0, 300.0, 600.0, 1800.0,
-];
 /// The usual buckets of reconcile times and queue waits.
 const FINE_BUCKETS: [f64; 14] = [
     0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0,
@@ -64,21 +61,6 @@ type Gauges = Family<Labels, Gauge>;
 type FloatGauges = Family<Labels, Gauge<f64, AtomicU64>>;
 type Counters = Family<Labels, Counter>;
 
-/// What `helm_operator_release_info` says of a release.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct ReleaseInfo {
-    /// Name of the chart.
-    pub chart: String,
-    /// Version of the chart.
-    pub version: String,
-    /// Commit or chart version.
-    pub revision: String,
-    /// Status of the `Ready` condition.
-    pub ready: String,
-    /// Reason of the `Ready` condition.
-    pub reason: String,
-}
-
 /// What is told of one git mirror.
 #[derive(Clone, Debug, Default)]
 pub struct MirrorMetrics {
@@ -103,12 +85,9 @@ pub struct MirrorMetrics {
 pub struct Metrics {
     registry: Arc<Registry>,
     totals: Arc<Totals>,
+    series: Arc<Series>,
     release_count: Gauge,
     queue_length: Gauge,
-    action_seconds: Histograms,
-    release_seconds: Histograms,
-    phase_seconds: Histograms,
-    condition: Gauges,
     git_ready: Gauge,
     reconciles: Counters,
     reconcile_errors: Counters,
@@ -117,7 +96,6 @@ pub struct Metrics {
     queue_depth: Gauges,
     queue_retries: Counters,
     queue_seconds: Histograms,
-    info: Gauges,
     mirror_gauges: FloatGauges,
     mirror_age: FloatGauges,
     mirror_ready: Gauges,
@@ -131,10 +109,6 @@ impl Default for Metrics {
     fn default() -> Self {
         Self::new()
     }
-}
-
-fn coarse() -> Histogram {
-    Histogram::new(BUCKETS)
 }
 
 fn fine() -> Histogram {
@@ -152,12 +126,9 @@ impl Metrics {
         let mut metrics = Self {
             registry: Arc::default(),
             totals: Arc::default(),
+            series: Arc::default(),
             release_count: Gauge::default(),
             queue_length: Gauge::default(),
-            action_seconds: histograms(coarse),
-            release_seconds: histograms(coarse),
-            phase_seconds: histograms(coarse),
-            condition: Family::default(),
             git_ready: Gauge::default(),
             reconciles: Family::default(),
             reconcile_errors: Family::default(),
@@ -166,7 +137,6 @@ impl Metrics {
             queue_depth: Family::default(),
             queue_retries: Family::default(),
             queue_seconds: histograms(fine),
-            info: Family::default(),
             mirror_gauges: Family::default(),
             mirror_age: Family::default(),
             mirror_ready: Family::default(),
@@ -194,26 +164,6 @@ impl Metrics {
             "flux_helm_operator_release_queue_length_count",
             "Count of release jobs waiting in the queue to be processed",
             self.queue_length.clone(),
-        );
-        registry.register(
-            "flux_helm_operator_release_action_duration_seconds",
-            "Duration of release sync actions in seconds",
-            self.action_seconds.clone(),
-        );
-        registry.register(
-            "flux_helm_operator_release_duration_seconds",
-            "Duration of release syncs in seconds (deprecated)",
-            self.release_seconds.clone(),
-        );
-        registry.register(
-            "flux_helm_operator_release_phase_duration_seconds",
-            "Duration of release sync phases in seconds (deprecated)",
-            self.phase_seconds.clone(),
-        );
-        registry.register(
-            "flux_helm_operator_release_condition_info",
-            "Status of release conditions: -1 False, 0 Unknown, 1 True",
-            self.condition.clone(),
         );
         registry.register(
             "flux_git_ready",
@@ -268,11 +218,6 @@ impl Metrics {
 
     fn register_own(&self, registry: &mut Registry) {
         registry.register(
-            "helm_operator_release_info",
-            "What is deployed for each HelmRelease; always 1",
-            self.info.clone(),
-        );
-        registry.register(
             "helm_operator_git_fetch_seconds",
             "Duration of the last exchange with a git remote",
             self.mirror_gauges.clone(),
@@ -302,6 +247,7 @@ impl Metrics {
             "Bytes on disk, by cache",
             self.cache_bytes.clone(),
         );
+        registry.register_collector(Box::new(Arc::clone(&self.series)));
         registry.register_collector(Box::new(Arc::clone(&self.totals)));
         registry.register_collector(Box::new(Process::new()));
     }
@@ -328,75 +274,22 @@ impl Metrics {
         took: Duration,
     ) {
         self.totals.add(action, success, took);
-        let success = if success { "true" } else { "false" };
-        let (namespace, name) = (release.namespace.as_str(), release.name.as_str());
-        let labels = action_labels(action, success, namespace, name);
-        self.action_seconds
-            .get_or_create(&labels)
-            .observe(took.as_secs_f64());
-        if action == Action::Sync {
-            let labels = release_labels(success, namespace, name);
-            self.release_seconds
-                .get_or_create(&labels)
-                .observe(took.as_secs_f64());
-        } else {
-            let labels = phase_labels(action, success, namespace, name);
-            self.phase_seconds
-                .get_or_create(&labels)
-                .observe(took.as_secs_f64());
-        }
+        self.series.observe(action, release, success, took);
     }
 
-    /// Shows a condition of the HelmRelease whose Helm release is `release`.
-    pub fn set_condition(
+    /// Shows the status of a HelmRelease whose Helm release is `target`, instead of what was shown before.
+    pub fn show(
         &self,
-        release: &NamespacedName,
-        condition: &str,
-        status: ConditionStatus,
+        object: &NamespacedName,
+        target: &NamespacedName,
+        status: &HelmReleaseStatus,
     ) {
-        self.condition
-            .get_or_create(&condition_labels(release, condition))
-            .set(status.gauge());
-    }
-
-    /// A condition is gone.
-    pub fn remove_condition(&self, release: &NamespacedName, condition: &str) {
-        self.condition.remove(&condition_labels(release, condition));
-    }
-
-    /// Shows what is deployed for a HelmRelease, instead of what was shown before.
-    pub fn set_info(&self, object: &NamespacedName, old: Option<&ReleaseInfo>, new: &ReleaseInfo) {
-        if let Some(old) = old.filter(|old| *old != new) {
-            self.info.remove(&info_labels(object, old));
-        }
-        self.info.get_or_create(&info_labels(object, new)).set(1);
+        self.series.show(object, target, status);
     }
 
     /// Drops every series of a HelmRelease that is gone.
-    pub fn forget<'a>(
-        &self,
-        object: &NamespacedName,
-        release: &NamespacedName,
-        info: Option<&ReleaseInfo>,
-        conditions: impl IntoIterator<Item = &'a str>,
-    ) {
-        let (namespace, name) = (release.namespace.as_str(), release.name.as_str());
-        for success in ["true", "false"] {
-            self.release_seconds
-                .remove(&release_labels(success, namespace, name));
-            for action in Action::ALL {
-                self.action_seconds
-                    .remove(&action_labels(action, success, namespace, name));
-                self.phase_seconds
-                    .remove(&phase_labels(action, success, namespace, name));
-            }
-        }
-        for condition in conditions {
-            self.remove_condition(release, condition);
-        }
-        if let Some(info) = info {
-            self.info.remove(&info_labels(object, info));
-        }
+    pub fn forget(&self, object: &NamespacedName) {
+        self.series.forget(object);
     }
 
     /// How many HelmReleases there are.
@@ -503,52 +396,6 @@ fn bounded(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-fn action_labels(action: Action, success: &str, namespace: &str, name: &str) -> Labels {
-    Labels::new([
-        ("action", action.label()),
-        ("success", success),
-        ("target_namespace", namespace),
-        ("release_name", name),
-    ])
-}
-
-fn phase_labels(action: Action, success: &str, namespace: &str, name: &str) -> Labels {
-    Labels::new([
-        ("action", action.label()),
-        ("success", success),
-        ("namespace", namespace),
-        ("release_name", name),
-    ])
-}
-
-fn release_labels(success: &str, namespace: &str, name: &str) -> Labels {
-    Labels::new([
-        ("success", success),
-        ("namespace", namespace),
-        ("release_name", name),
-    ])
-}
-
-fn condition_labels(release: &NamespacedName, condition: &str) -> Labels {
-    Labels::new([
-        ("target_namespace", &release.namespace),
-        ("release_name", &release.name),
-        ("condition", condition),
-    ])
-}
-
-fn info_labels(object: &NamespacedName, info: &ReleaseInfo) -> Labels {
-    Labels::new([
-        ("namespace", &object.namespace),
-        ("name", &object.name),
-        ("chart", &info.chart),
-        ("version", &info.version),
-        ("revision", &info.revision),
-        ("ready", &info.ready),
-        ("reason", &info.reason),
-    ])
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -563,7 +410,11 @@ mod tests {
         let metrics = Metrics::new();
         metrics.set_release_count(3);
         metrics.set_queue_length(2);
-        metrics.set_condition(&release(), "Released", ConditionStatus::False);
+        metrics.show(
+            &NamespacedName::new("demo", "web-object"),
+            &release(),
+            &status("Released", "False"),
+        );
         metrics.time(Action::Sync, release()).succeeded();
         drop(metrics.time(Action::Upgrade, release()));
         let text = metrics.text();
@@ -607,27 +458,47 @@ mod tests {
         }
     }
 
+    fn status(condition: &str, status: &str) -> HelmReleaseStatus {
+        let conditions = serde_json::json!([{"type": condition, "status": status}]);
+        serde_json::from_value(
+            serde_json::json!({"chart": "hello-1.0.0", "conditions": conditions}),
+        )
+        .unwrap()
+    }
+
     #[test]
     fn the_series_of_a_deleted_object_go_with_it() {
         let metrics = Metrics::new();
         let object = NamespacedName::new("demo", "web-object");
-        let info = ReleaseInfo {
-            chart: "hello".into(),
-            ..Default::default()
-        };
         for action in Action::ALL {
             metrics.time(action, release()).succeeded();
         }
-        metrics.set_condition(&release(), "Ready", ConditionStatus::True);
-        metrics.set_info(&object, None, &ReleaseInfo::default());
-        metrics.set_info(&object, Some(&ReleaseInfo::default()), &info);
-        assert_eq!(metrics.text().matches("web-object").count(), 1);
-        metrics.forget(&object, &release(), Some(&info), ["Ready"]);
+        metrics.show(&object, &release(), &status("Reconciling", "True"));
+        metrics.show(&object, &release(), &status("Ready", "True"));
+        let text = metrics.text();
+        assert_eq!(text.matches("web-object").count(), 1);
+        assert!(text.contains("helm_operator_release_info{namespace=\"demo\",name=\"web-object\",chart=\"hello\",version=\"1.0.0\",revision=\"\",ready=\"True\",reason=\"\"} 1\n"), "{text}");
+        assert!(!text.contains("Reconciling"));
+        metrics.forget(&object);
         let text = metrics.text();
         assert!(
             !text.contains("\"web\"") && !text.contains("web-object"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn a_release_that_is_renamed_leaves_no_series_of_its_old_name() {
+        let metrics = Metrics::new();
+        let object = NamespacedName::new("demo", "web-object");
+        metrics.time(Action::Install, release()).succeeded();
+        metrics.show(&object, &release(), &status("Ready", "True"));
+        metrics.show(
+            &object,
+            &NamespacedName::new("apps", "other"),
+            &status("Ready", "True"),
+        );
+        assert!(!metrics.text().contains("\"web\""));
     }
 
     #[test]

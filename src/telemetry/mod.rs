@@ -4,7 +4,8 @@ mod actions;
 mod logs;
 mod metrics;
 mod process;
+mod series;
 
 pub use actions::{Action, ActionTimer};
 pub use logs::{LogFormat, LogHandle, init_logs};
-pub use metrics::{Metrics, MirrorMetrics, ReleaseInfo};
+pub use metrics::{Metrics, MirrorMetrics};

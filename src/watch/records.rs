@@ -1,98 +1,184 @@
-//! The release records of the cluster, by release: metadata only.
+//! The release records of the cluster, by release: metadata only, and of that only what decisions need.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use helm_kube::{History, Revision};
+use helm_engine::Status;
+use helm_kube::{DIGEST, HOLDER, History, ObjectVersion, Revision};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ObjectMeta, PartialObjectMeta};
 
-use crate::api::NamespacedName;
+use crate::api::{ANTECEDENT_ANNOTATION, NamespacedName};
 
-/// Records by release, each by the name of its object.
+/// The annotations of a record that are kept.
+const KEPT: [&str; 3] = [DIGEST, HOLDER, ANTECEDENT_ANNOTATION];
+
+/// One record. A fleet has tens of thousands of them, so it is small.
+#[derive(Clone, Debug, PartialEq)]
+struct Record {
+    revision: i64,
+    status: Status,
+    touched_at: Timestamp,
+    resource_version: Box<str>,
+    uid: Box<str>,
+    annotations: [Option<Arc<str>>; KEPT.len()],
+}
+
+impl Record {
+    fn new(revision: Revision, words: &mut Words) -> Self {
+        Self {
+            revision: revision.revision,
+            status: revision.status,
+            touched_at: revision.touched_at,
+            resource_version: revision.version.resource_version.into(),
+            uid: revision.version.uid.into(),
+            annotations: KEPT.map(|key| revision.annotations.get(key).map(|text| words.get(text))),
+        }
+    }
+
+    fn revision(&self) -> Revision {
+        let kept = KEPT.iter().zip(&self.annotations);
+        Revision {
+            revision: self.revision,
+            status: self.status,
+            labels: BTreeMap::new(),
+            annotations: kept
+                .filter_map(|(key, text)| Some(((*key).to_owned(), text.as_deref()?.to_owned())))
+                .collect(),
+            touched_at: self.touched_at,
+            version: self.version(),
+        }
+    }
+
+    fn version(&self) -> ObjectVersion {
+        ObjectVersion {
+            resource_version: self.resource_version.to_string(),
+            uid: self.uid.to_string(),
+        }
+    }
+}
+
+/// Texts that many records have in common, each once.
+#[derive(Debug, Default)]
+struct Words(HashSet<Arc<str>>);
+
+impl Words {
+    fn get(&mut self, text: &str) -> Arc<str> {
+        if let Some(known) = self.0.get(text) {
+            return Arc::clone(known);
+        }
+        let word: Arc<str> = text.into();
+        self.0.insert(Arc::clone(&word));
+        word
+    }
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    /// By release, in no order.
+    releases: HashMap<NamespacedName, Vec<Record>>,
+    words: Words,
+}
+
+/// Records by release.
 #[derive(Debug, Default)]
 pub struct Records {
-    releases: RwLock<HashMap<NamespacedName, BTreeMap<String, Revision>>>,
+    inner: RwLock<Inner>,
 }
 
 impl Records {
-    /// The history of a release, as far as the watch has told.
+    /// The history of a release, as far as the watch has told. Of the annotations it has those that
+    /// decisions need.
     #[must_use]
     pub fn history(&self, release: &NamespacedName) -> History {
-        let releases = self.releases.read().unwrap_or_else(PoisonError::into_inner);
-        let revisions = releases.get(release).into_iter().flat_map(BTreeMap::values);
-        History::new(revisions.cloned().collect())
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        let records = inner.releases.get(release).into_iter().flatten();
+        History::new(records.map(Record::revision).collect())
+    }
+
+    /// The version of the newest record of a release.
+    #[must_use]
+    pub fn newest(&self, release: &NamespacedName) -> Option<ObjectVersion> {
+        let inner = self.inner.read().unwrap_or_else(PoisonError::into_inner);
+        let records = inner.releases.get(release)?;
+        records
+            .iter()
+            .max_by_key(|record| record.revision)
+            .map(Record::version)
     }
 
     /// A record was written. Returns its release if that changed what is known.
     pub(super) fn apply(&self, secret: &PartialObjectMeta<Secret>) -> Option<NamespacedName> {
-        let (release, name) = release_of(&secret.metadata)?;
+        let release = release_of(&secret.metadata)?;
         let object = serde_json::json!({ "metadata": secret.metadata });
         let revision = Revision::from_object(&object)?;
-        let mut releases = self
-            .releases
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        let records = releases.entry(release.clone()).or_default();
-        let old = records.insert(name, revision.clone());
-        (old.as_ref() != Some(&revision)).then_some(release)
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let record = Record::new(revision, &mut inner.words);
+        let records = inner.releases.entry(release.clone()).or_default();
+        match records
+            .iter_mut()
+            .find(|known| known.revision == record.revision)
+        {
+            Some(known) if *known == record => return None,
+            Some(known) => *known = record,
+            None => records.push(record),
+        }
+        records.shrink_to_fit();
+        Some(release)
     }
 
     /// A record was deleted.
     pub(super) fn delete(&self, secret: &PartialObjectMeta<Secret>) -> Option<NamespacedName> {
-        let (release, name) = release_of(&secret.metadata)?;
-        let mut releases = self
-            .releases
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        let records = releases.get_mut(&release)?;
-        records.remove(&name)?;
+        let release = release_of(&secret.metadata)?;
+        let object = serde_json::json!({ "metadata": secret.metadata });
+        let revision = Revision::from_object(&object)?.revision;
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
+        let records = inner.releases.get_mut(&release)?;
+        let before = records.len();
+        records.retain(|record| record.revision != revision);
+        let changed = records.len() != before;
         if records.is_empty() {
-            releases.remove(&release);
+            inner.releases.remove(&release);
         }
-        Some(release)
+        inner.words.0.retain(|word| Arc::strong_count(word) > 1);
+        changed.then_some(release)
     }
 
     /// A list is over: records that it did not hold are gone. Returns their releases.
     pub(super) fn retain(&self, seen: &HashSet<NamespacedName>) -> Vec<NamespacedName> {
-        let mut releases = self
-            .releases
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut inner = self.inner.write().unwrap_or_else(PoisonError::into_inner);
         let mut changed = Vec::new();
-        for (release, records) in releases.iter_mut() {
+        for (release, records) in &mut inner.releases {
             let before = records.len();
-            records.retain(|name, _| {
-                seen.contains(&NamespacedName::new(
-                    release.namespace.as_str(),
-                    name.as_str(),
-                ))
+            records.retain(|record| {
+                let name = format!("sh.helm.release.v1.{}.v{}", release.name, record.revision);
+                seen.contains(&NamespacedName::new(&*release.namespace, name))
             });
             if records.len() != before {
                 changed.push(release.clone());
             }
         }
-        releases.retain(|_, records| !records.is_empty());
+        inner.releases.retain(|_, records| !records.is_empty());
         changed
     }
 }
 
-/// The release that an object records, and the name of the object; `None` for other Secrets.
-fn release_of(metadata: &ObjectMeta) -> Option<(NamespacedName, String)> {
+/// The release that an object records; `None` for other Secrets.
+fn release_of(metadata: &ObjectMeta) -> Option<NamespacedName> {
     let labels = metadata.labels.as_ref()?;
     if labels.get("owner").map(String::as_str) != Some("helm") {
         return None;
     }
-    let release = labels.get("name")?;
-    let name = metadata.name.clone()?;
+    let (release, revision) = (labels.get("name")?, labels.get("version")?);
     // Helm names records after the release and the revision; anything else only looks like one.
-    name.strip_prefix("sh.helm.release.v1.")?
-        .strip_prefix(release.as_str())?
-        .strip_prefix(".v")?;
-    Some((
-        NamespacedName::new(metadata.namespace.clone()?, release.as_str()),
-        name,
-    ))
+    let is_named = metadata.name.as_deref()? == format!("sh.helm.release.v1.{release}.v{revision}");
+    is_named.then(|| {
+        NamespacedName::new(
+            metadata.namespace.as_deref().unwrap_or_default(),
+            &**release,
+        )
+    })
 }
 
 #[cfg(test)]
@@ -102,8 +188,10 @@ mod tests {
     fn secret(release: &str, revision: i64, status: &str) -> PartialObjectMeta<Secret> {
         let object = serde_json::json!({"metadata": {
             "namespace": "demo", "name": format!("sh.helm.release.v1.{release}.v{revision}"),
+            "resourceVersion": "7", "uid": "u",
             "labels": {"owner": "helm", "name": release, "status": status,
-                "version": revision.to_string()}
+                "version": revision.to_string()},
+            "annotations": {DIGEST: "d", ANTECEDENT_ANNOTATION: "demo:helmrelease/web", "other": "x"}
         }});
         serde_json::from_value(object).unwrap()
     }
@@ -125,12 +213,29 @@ mod tests {
         );
         assert_eq!(records.apply(&secret("web", 2, "deployed")), None);
         assert_eq!(records.history(&demo("web")).newest().unwrap().revision, 2);
+        assert_eq!(records.newest(&demo("web")).unwrap().uid, "u");
         assert_eq!(
             records.delete(&secret("web", 2, "deployed")),
             Some(demo("web"))
         );
+        assert_eq!(records.delete(&secret("web", 2, "deployed")), None);
         assert_eq!(records.history(&demo("web")).newest().unwrap().revision, 1);
         assert!(records.history(&demo("other")).is_empty());
+    }
+
+    #[test]
+    fn of_a_record_what_decisions_need_is_kept() {
+        let records = Records::default();
+        records.apply(&secret("web", 3, "pending-upgrade"));
+        let history = records.history(&demo("web"));
+        let newest = history.newest().unwrap();
+        assert_eq!(newest.status, Status::PendingUpgrade);
+        assert_eq!(
+            newest.annotations.get(DIGEST).map(String::as_str),
+            Some("d")
+        );
+        assert_eq!(newest.annotations.len(), 2);
+        assert_eq!(newest.version.resource_version, "7");
     }
 
     #[test]

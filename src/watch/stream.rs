@@ -63,8 +63,6 @@ pub enum CacheEvent {
     Deleted {
         /// Its key.
         key: NamespacedName,
-        /// What it was.
-        object: Cached,
     },
     /// The records of a Helm release changed.
     Recorded(NamespacedName),
@@ -220,16 +218,16 @@ async fn follow_releases(
             apply_release(&releases, &sink, object);
         }
         Event::InitDone => {
-            for (key, object) in releases.retain(&seen) {
-                sink.send(CacheEvent::Deleted { key, object });
+            for key in releases.retain(&seen) {
+                sink.send(CacheEvent::Deleted { key });
             }
             seen = HashSet::new();
             sink.fill(0b001);
         }
         Event::Apply(object) => apply_release(&releases, &sink, object),
         Event::Delete(object) => {
-            if let Some((key, object)) = releases.delete(object.meta()) {
-                sink.send(CacheEvent::Deleted { key, object });
+            if let Some(key) = releases.delete(object.meta()) {
+                sink.send(CacheEvent::Deleted { key });
             }
         }
     })

@@ -38,6 +38,8 @@ enum Task {
     Demo,
     /// Measures rendering and deploying against the stock helm.
     Bench(bench::Arguments),
+    /// Measures what a fleet of settled releases costs.
+    Fleet(bench::fleet::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Task::Cluster => cluster::run(),
         Task::Demo => demo::run(),
         Task::Bench(arguments) => bench::run(&arguments),
+        Task::Fleet(arguments) => bench::fleet::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -2,6 +2,7 @@
 
 mod deploy;
 mod index;
+pub(crate) mod fleet;
 mod render;
 mod samples;
 
