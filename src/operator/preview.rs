@@ -52,7 +52,7 @@ pub async fn preview(
     };
     let values = reader.compose(release, &artifact).await.map_err(told)?;
     let name = release.release_key();
-    let key = ReleaseKey::new(name.name, name.namespace);
+    let key = ReleaseKey::new(&*name.name, &*name.namespace);
     let history = target
         .run(helm_kube::history(key.clone(), Driver::Secret))
         .await?;
@@ -94,8 +94,8 @@ async fn fetch(
     release: &HelmRelease,
 ) -> Result<ChartArtifact> {
     let key = crate::gitsync::ReleaseKey {
-        namespace: release.key().namespace,
-        name: release.key().name,
+        namespace: release.key().namespace.to_string(),
+        name: release.key().name.to_string(),
     };
     sources.declare(&key, source);
     let end = Instant::now() + CLONE_TIMEOUT;

@@ -1,8 +1,8 @@
 //! `make bench`: speed against the stock helm, in one run, output equal first.
 
 mod deploy;
-mod index;
 pub(crate) mod fleet;
+mod index;
 mod render;
 mod samples;
 
