@@ -6,6 +6,7 @@
 mod chart;
 mod charts;
 mod crd;
+mod daemon;
 mod dependency;
 mod diff;
 mod get;
@@ -19,7 +20,9 @@ mod rollback;
 mod run;
 mod search;
 mod show;
+mod sources;
 mod status;
+mod sync;
 mod template;
 mod template_release;
 mod test;
@@ -66,6 +69,8 @@ enum Verb {
     Uninstall(uninstall::Arguments),
     Test(test::Arguments),
     Diff(diff::Arguments),
+    Sync(Box<sync::Arguments>),
+    Sources(sources::Arguments),
 }
 
 /// Runs the verb that the command line names. Whatever fails is said on standard error behind
@@ -98,6 +103,8 @@ pub fn run() -> ExitCode {
         Verb::Uninstall(arguments) => uninstall::run(&arguments),
         Verb::Test(arguments) => test::run(&arguments),
         Verb::Diff(arguments) => return diff::run(&arguments),
+        Verb::Sync(arguments) => sync::run(&arguments),
+        Verb::Sources(arguments) => sources::run(&arguments),
         Verb::Pull(arguments) => pull::run(&arguments),
         Verb::Search(arguments) => search::run(&arguments),
         Verb::Dependency(arguments) => dependency::run(&arguments),

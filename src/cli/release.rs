@@ -61,7 +61,7 @@ pub(crate) struct ActionFlags {
 }
 
 /// A duration as Go writes it, or a number of seconds.
-fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     if let Ok(seconds) = text.parse::<u64>() {
         return Ok(Duration::from_secs(seconds));
     }

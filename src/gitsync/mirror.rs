@@ -219,11 +219,11 @@ impl Mirror {
     }
 
     /// Asks for a cycle now and waits for one that began after the call.
-    pub(crate) async fn sync(&self) {
+    pub(crate) async fn sync(&self, is_urgent: bool) {
         let mut finished = self.finished.subscribe();
         let wanted = {
             let mut state = self.lock();
-            state.urgent = true;
+            state.urgent |= is_urgent;
             state.cycles + 1
         };
         self.poke();

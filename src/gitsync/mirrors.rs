@@ -245,8 +245,21 @@ impl Mirrors {
 
     /// As [`sync_now`](Self::sync_now), and waits until each has been asked; returns their states.
     pub async fn sync(&self, url: Option<&RepositoryUrl>) -> Vec<MirrorStatus> {
+        self.sync_mirrors(url, true).await
+    }
+
+    /// As [`sync`](Self::sync) of one remote, but not sooner than a hook would: for callers that nobody has checked.
+    pub async fn sync_when_due(&self, url: &RepositoryUrl) -> Vec<MirrorStatus> {
+        self.sync_mirrors(Some(url), false).await
+    }
+
+    async fn sync_mirrors(
+        &self,
+        url: Option<&RepositoryUrl>,
+        is_urgent: bool,
+    ) -> Vec<MirrorStatus> {
         let mirrors = self.shared.matching(url);
-        futures::future::join_all(mirrors.iter().map(|mirror| mirror.sync())).await;
+        futures::future::join_all(mirrors.iter().map(|mirror| mirror.sync(is_urgent))).await;
         mirrors.iter().map(|mirror| mirror.status()).collect()
     }
 

@@ -2,12 +2,21 @@
 //!
 //! Nothing in it is secret: URLs come without user info, and errors are what Events show too.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
-use axum::{Json, Router, extract::State, routing::get};
+use axum::{
+    Json, Router,
+    extract::{Query, State},
+    http::StatusCode,
+    routing::{get, post},
+};
 use serde::{Deserialize, Serialize};
+use tokio::sync::Semaphore;
 
-use crate::gitsync::{MirrorState, MirrorStatus, Mirrors};
+use crate::gitsync::{MirrorState, MirrorStatus, Mirrors, RepositoryUrl};
 
 /// One mirror.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -80,28 +89,63 @@ impl SourceReport {
     }
 }
 
-/// The route of the sources.
-pub fn sources_routes(mirrors: Mirrors) -> Router {
-    Router::new()
-        .route("/api/v1/sources", get(sources))
-        .with_state(mirrors)
+/// Syncs that are waited for at once; more are told to come again.
+const MAX_AT_ONCE: usize = 64;
+
+#[derive(Clone)]
+struct Sources {
+    mirrors: Mirrors,
+    at_once: Arc<Semaphore>,
 }
 
-async fn sources(State(mirrors): State<Mirrors>) -> Json<Vec<SourceReport>> {
+/// The routes of the sources: `GET /api/v1/sources`, and `POST /api/v1/sources/sync?url=…`, which has the mirrors of a
+/// remote asked (no sooner than a hook would) and answers when they have been.
+pub fn sources_routes(mirrors: Mirrors) -> Router {
+    let sources = Sources {
+        mirrors,
+        at_once: Arc::new(Semaphore::new(MAX_AT_ONCE)),
+    };
+    Router::new()
+        .route("/api/v1/sources", get(list))
+        .route("/api/v1/sources/sync", post(sync))
+        .with_state(sources)
+}
+
+fn reports(statuses: &[MirrorStatus]) -> Json<Vec<SourceReport>> {
     let now = SystemTime::now();
     Json(
-        mirrors
-            .states()
+        statuses
             .iter()
             .map(|status| SourceReport::new(status, now))
             .collect(),
     )
 }
 
+async fn list(State(sources): State<Sources>) -> Json<Vec<SourceReport>> {
+    reports(&sources.mirrors.states())
+}
+
+#[derive(Deserialize)]
+struct Which {
+    url: String,
+}
+
+async fn sync(
+    State(sources): State<Sources>,
+    Query(which): Query<Which>,
+) -> Result<Json<Vec<SourceReport>>, StatusCode> {
+    let url = RepositoryUrl::parse(&which.url).map_err(|_| StatusCode::BAD_REQUEST)?;
+    let _permit = sources
+        .at_once
+        .try_acquire()
+        .map_err(|_| StatusCode::TOO_MANY_REQUESTS)?;
+    Ok(reports(&sources.mirrors.sync_when_due(&url).await))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gitsync::{Reason, RefStatus, RepositoryUrl, SourceError};
+    use crate::gitsync::{Reason, RefStatus, SourceError};
 
     #[test]
     fn a_report_has_no_credentials_and_says_why_a_mirror_failed() {

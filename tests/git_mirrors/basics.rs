@@ -331,3 +331,41 @@ async fn a_refresh_makes_the_next_answer_the_newest() {
         second
     );
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_daemon_lists_its_mirrors_and_syncs_one_on_request() {
+    let rig = Rig::new();
+    rig.write_chart("app", "one");
+    let first = rig.repository.commit("first").unwrap();
+    rig.use_chart("app", &rig.source("app").at("main"))
+        .await
+        .unwrap();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}/api/v1/sources", listener.local_addr().unwrap());
+    let router = helm_operator::server::sources_routes(rig.mirrors.clone());
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    let get = reqwest::get(&base).await.unwrap();
+    let reports: Vec<helm_operator::server::SourceReport> = get.json().await.unwrap();
+    assert_eq!(reports.len(), 1);
+    assert_eq!(
+        (reports[0].state.as_str(), reports[0].releases),
+        ("Ready", 1)
+    );
+    assert_eq!(reports[0].refs[0].commit.as_deref(), Some(first.as_str()));
+
+    rig.write_chart("app", "two");
+    let second = rig.repository.commit("second").unwrap();
+    let ask = async |url: &str| {
+        let mut address = reqwest::Url::parse(&format!("{base}/sync")).unwrap();
+        address.query_pairs_mut().append_pair("url", url);
+        reqwest::Client::new().post(address).send().await.unwrap()
+    };
+    let answer = ask("git@127.0.0.1:charts.git").await;
+    let reports: Vec<helm_operator::server::SourceReport> = answer.json().await.unwrap();
+    assert_eq!(reports[0].refs[0].commit.as_deref(), Some(second.as_str()));
+    assert_eq!(
+        ask("https://127.0.0.1/other").await.text().await.unwrap(),
+        "[]"
+    );
+    assert_eq!(ask("ext::x").await.status(), 400);
+}

@@ -68,13 +68,7 @@ async fn s30_no_canary_is_in_any_output_of_a_mirror() {
             rig.server.traffic().fault(fault);
         }
         let plain = rig.source("app");
-        let mut sources = [
-            plain.clone(),
-            plain.clone(),
-            plain.clone(),
-            plain.clone(),
-            plain.clone(),
-        ];
+        let mut sources = [(); 5].map(|()| plain.clone());
         sources[0].secret = Some(
             rig.secrets
                 .set("basic", &[("username", "alice"), ("password", password)]),

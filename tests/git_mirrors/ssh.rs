@@ -1,6 +1,5 @@
 //! An OpenSSH server, run by this user with keys of its own.
 
-use std::fmt::Write as _;
 use std::{
     fs,
     net::TcpStream,
@@ -79,7 +78,7 @@ impl Sshd {
         );
         for kind in kinds {
             let host_key = key(directory.path(), &format!("host-{kind}"), kind);
-            writeln!(config, "HostKey {}", host_key.display()).unwrap();
+            config.extend(["HostKey ", host_key.to_str().unwrap(), "\n"]);
         }
         fs::write(directory.path().join("config"), config).unwrap();
         fs::write(directory.path().join("authorized_keys"), "").unwrap();
