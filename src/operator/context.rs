@@ -294,13 +294,17 @@ mod tests {
             "valuesFrom": [{"secretKeyRef": {"name": "s"}}, {"secretKeyRef": {"name": "s"}}]});
         index.insert(&key, &release("web", spec));
         for what in [&source, &dependency, &record("demo-web")] {
-            assert_eq!(index.woken_by(what), [key.clone()], "{what:?}");
+            assert_eq!(
+                index.woken_by(what),
+                *std::slice::from_ref(&key),
+                "{what:?}"
+            );
         }
         index.insert(
             &key,
             &release("web", serde_json::json!({"chart": {}, "releaseName": "x"})),
         );
-        assert_eq!(index.woken_by(&record("x")), [key.clone()]);
+        assert_eq!(index.woken_by(&record("x")), *std::slice::from_ref(&key));
         for what in [&source, &dependency, &record("demo-web")] {
             assert_eq!(index.woken_by(what), [], "{what:?}");
         }

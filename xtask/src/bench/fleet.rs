@@ -42,7 +42,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let options = DaemonOptions::local(&arguments.binary, plane.kubeconfig(), &flags);
     let mut rig = Rig::start_with(&plane, options)?;
     let base = memory(&rig)?;
-    println!("base memory: {} KiB", base);
+    println!("base memory: {base} KiB");
     let fleet = Fleet::make(&rig, arguments)?;
     println!(
         "{} releases deployed in {:.1} s",
