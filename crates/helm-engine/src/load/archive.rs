@@ -22,7 +22,7 @@ use crate::chart::ChartFile;
 /// # Errors
 /// The stream is no archive, holds too much, holds paths that lead elsewhere, or is no chart.
 pub fn load_archive(reader: impl Read, limits: &Limits) -> Result<Loaded, LoadError> {
-    let files = unpack(reader, limits)?;
+    let files = read_archive(reader, limits)?;
     let Some(chart_file) = files.iter().find(|file| file.name == "Chart.yaml") else {
         return Err(LoadError::NoChartInArchive);
     };
@@ -35,7 +35,8 @@ pub fn load_archive(reader: impl Read, limits: &Limits) -> Result<Loaded, LoadEr
 /// # Errors
 /// As [`load_archive`], except that nothing of the chart is read.
 pub fn read_archive(reader: impl Read, limits: &Limits) -> Result<Vec<ChartFile>, LoadError> {
-    unpack(reader, limits)
+    let mut remaining = limits.total_bytes;
+    unpack(reader, limits, &mut remaining)
 }
 
 /// Loads a chart from the file of an archive, with Helm's words for files that are none.
@@ -94,13 +95,16 @@ fn sniff(start: &[u8]) -> &'static str {
 /// How much is decompressed at once: in pieces of this size it is as fast as in one.
 const PIECE: usize = 128 * 1024;
 
-/// The files of an archive, in its order.
-pub(super) fn unpack(reader: impl Read, limits: &Limits) -> Result<Vec<ChartFile>, LoadError> {
+/// The files of an archive, in its order. Their bytes are taken from what `remaining` allows.
+pub(super) fn unpack(
+    reader: impl Read,
+    limits: &Limits,
+    remaining: &mut u64,
+) -> Result<Vec<ChartFile>, LoadError> {
     // The archive's own headers and padding count too: a tar of empty files has an end.
     let tar = MultiGzDecoder::new(reader).take(raw_limit(limits));
     let mut archive = Archive::new(BufReader::with_capacity(PIECE, tar));
     let mut files = Vec::new();
-    let mut remaining = limits.total_bytes;
     for entry in archive.entries().map_err(LoadError::Archive)? {
         let entry = entry.map_err(LoadError::Archive)?;
         if is_skipped(&entry) {
@@ -109,7 +113,7 @@ pub(super) fn unpack(reader: impl Read, limits: &Limits) -> Result<Vec<ChartFile
         if files.len() >= limits.files {
             return Err(LoadError::TooManyFiles(limits.files));
         }
-        files.push(read_entry(entry, limits, &mut remaining)?);
+        files.push(read_entry(entry, limits, remaining)?);
     }
     if files.is_empty() {
         return Err(LoadError::Empty);

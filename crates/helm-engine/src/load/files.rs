@@ -89,6 +89,7 @@ pub(super) fn assemble(files: Vec<ChartFile>, limits: &Limits) -> Result<Loaded,
     let chart = Assembly {
         limits,
         depth: 0,
+        packed_bytes: limits.total_bytes,
         warnings: &mut warnings,
     }
     .chart(files)?;
@@ -98,6 +99,8 @@ pub(super) fn assemble(files: Vec<ChartFile>, limits: &Limits) -> Result<Loaded,
 struct Assembly<'a> {
     limits: &'a Limits,
     depth: usize,
+    /// What all archives inside this chart may still unpack to, together.
+    packed_bytes: u64,
     warnings: &'a mut Vec<String>,
 }
 
@@ -251,7 +254,8 @@ impl Assembly<'_> {
                 found: file.name.clone(),
             });
         }
-        self.chart(archive::unpack(&*file.data, self.limits)?)
+        let files = archive::unpack(&*file.data, self.limits, &mut self.packed_bytes)?;
+        self.chart(files)
     }
 }
 

@@ -19,8 +19,8 @@ pub use files::load_files;
 /// Bounds on what a chart may unpack to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of all files together; Helm's is 100 MiB. Each archive inside `charts/` counts anew,
-    /// and [`depth`](Self::depth) bounds how often.
+    /// Bytes of all files together; Helm's is 100 MiB. The archives inside `charts/` may unpack to as
+    /// much again, all together.
     pub total_bytes: u64,
     /// Bytes of one file. Helm 4.3 has no limit of its own for it, so it is that of the total.
     pub file_bytes: u64,
@@ -35,7 +35,7 @@ impl Default for Limits {
         Self {
             total_bytes: 100 * 1024 * 1024,
             file_bytes: 100 * 1024 * 1024,
-            files: 100_000,
+            files: 20_000,
             depth: 32,
         }
     }
@@ -208,7 +208,7 @@ pub fn load_chart_files(path: &Path, limits: &Limits) -> Result<Vec<ChartFile>, 
         return directory::read_files(path, limits);
     }
     let file = std::fs::File::open(path).map_err(directory::io("open", path))?;
-    archive::unpack(file, limits)
+    archive::read_archive(file, limits)
 }
 
 /// Whether a path matches a pattern of Go's `filepath.Match`; `false` for a malformed pattern.

@@ -17,7 +17,7 @@ use super::message::{Kind, Violation, count, display, quote};
 
 /// How many schemas may be applied to one value before the answer is given up: a guard against
 /// references that multiply.
-const MAX_STEPS: usize = 5_000_000;
+const MAX_STEPS: usize = 1_000_000;
 /// How deep schemas may be applied inside each other.
 const MAX_DEPTH: usize = 400;
 

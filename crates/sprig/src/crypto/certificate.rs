@@ -6,8 +6,8 @@ use std::rc::Rc;
 use gotmpl::{Call, FunctionError, Functions, List, Map, Object, Str, Type, Value};
 
 use super::keys::PrivateKey;
-use super::pem;
 use super::sign::{Signer, Template, check_certificate, sign};
+use super::{cost, pem};
 use crate::Environment;
 use crate::arguments::{Returned, any, define, fail, int, list, string, text};
 use crate::encoding::decode_base64;
@@ -65,8 +65,7 @@ pub(super) fn register(functions: &mut Functions, environment: &Environment) {
             name,
             parameters,
             move |call: &mut dyn Call, a| {
-                // A certificate and its key; the time that RSA takes is the real cost.
-                call.charge(64 << 10)?;
+                call.charge(cost::RSA_2048)?;
                 make(&environment, a)
             },
         );

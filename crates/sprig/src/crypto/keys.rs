@@ -7,16 +7,25 @@ use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use gotmpl::{Functions, Type, Value};
 
-use super::{der, dsa, pem};
+use super::{cost, der, dsa, pem};
 use crate::arguments::{define, text};
 use crate::{Environment, KeyGenerator, Random};
 
 pub(super) fn register(functions: &mut Functions, environment: &Environment) {
     let environment = environment.clone();
-    define(functions, "genPrivateKey", &[Type::String], move |_, a| {
-        let kind = text(a, 0)?;
-        Ok(Value::string(generate(&environment, &kind)))
-    });
+    define(
+        functions,
+        "genPrivateKey",
+        &[Type::String],
+        move |call, a| {
+            let kind = text(a, 0)?;
+            call.charge(match &*kind {
+                "" | "rsa" | "dsa" => cost::RSA_4096,
+                _ => cost::SMALL_KEY,
+            })?;
+            Ok(Value::string(generate(&environment, &kind)))
+        },
+    );
 }
 
 /// Keys from the crypto library.

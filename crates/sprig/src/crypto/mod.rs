@@ -2,6 +2,7 @@
 
 mod aes;
 mod certificate;
+mod cost;
 mod der;
 mod dsa;
 mod hash;

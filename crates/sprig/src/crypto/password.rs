@@ -6,6 +6,7 @@ use aws_lc_rs::hmac;
 use bcrypt::{DEFAULT_COST, Version};
 use gotmpl::{FunctionError, Functions, Type, Value};
 
+use super::cost::{BCRYPT, SCRYPT};
 use crate::arguments::{any, define, string, text};
 use crate::{Environment, Random};
 
@@ -14,7 +15,8 @@ const COST: u32 = 10;
 
 pub(super) fn register(functions: &mut Functions, environment: &Environment) {
     let random = Arc::clone(&environment.random);
-    define(functions, "bcrypt", &[Type::String], move |_, a| {
+    define(functions, "bcrypt", &[Type::String], move |call, a| {
+        call.charge(BCRYPT)?;
         Ok(Value::string(hash(&*random, string(a, 0)?)?))
     });
     let random = Arc::clone(&environment.random);
@@ -22,7 +24,8 @@ pub(super) fn register(functions: &mut Functions, environment: &Environment) {
         functions,
         "htpasswd",
         &[Type::String, Type::String],
-        move |_, a| {
+        move |call, a| {
+            call.charge(BCRYPT)?;
             let user = text(a, 0)?;
             if user.contains(':') {
                 return Ok(Value::string(format!("invalid username: {user}")));
@@ -41,7 +44,8 @@ pub(super) fn register(functions: &mut Functions, environment: &Environment) {
             Type::String,
             Type::String,
         ],
-        |_, a| {
+        |call, a| {
+            call.charge(SCRYPT)?;
             let Value::Uint64(counter) = any(a, 0) else {
                 return crate::arguments::fail("wrong type for value; expected uint32");
             };
