@@ -13,8 +13,10 @@ ifdef CI
 export CARGO_INCREMENTAL = 0
 endif
 
-# Built together with the whole workspace: the dependencies are compiled once, with one set of features.
-XTASK = cargo build --quiet --locked --workspace --bin xtask && $(CARGO_TARGET_DIR)/debug/xtask
+# Built together with the whole workspace: the dependencies are compiled once, with one set of features. cargo shows
+# its progress when there is much to do.
+BUILT = $(wildcard $(CARGO_TARGET_DIR)/debug/xtask)
+XTASK = cargo build $(if $(BUILT),--quiet) --locked --workspace --bin xtask --bin helm-operator && $(CARGO_TARGET_DIR)/debug/xtask
 
 .PHONY: help
 help: ## Lists the targets
@@ -28,11 +30,11 @@ build: prerequisites ## Builds the release binary, target/release/helm-operator
 .PHONY: check
 check: prerequisites ## Formatting, lints, habits
 	cargo fmt --all --check
-	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	cargo clippy $(if $(BUILT),--quiet) --locked --workspace --all-targets -- -D warnings
 	@$(XTASK) tidy
 
 .PHONY: test
-test: check cluster ## Everything that CI runs
+test: first-run check cluster ## Everything that CI runs
 	@$(XTASK) test
 
 .PHONY: cluster
@@ -40,7 +42,7 @@ cluster: prerequisites ## Builds the programs of the test cluster; the first tim
 	@hack/controlplane/ensure.sh full >/dev/null
 
 .PHONY: demo
-demo: cluster ## An install and an upgrade by a push, shown in a throw-away cluster (or in that of $KUBECONFIG)
+demo: first-run cluster ## An install and an upgrade by a push, shown in a throw-away cluster (or in that of $KUBECONFIG)
 	@$(XTASK) demo
 
 .PHONY: bench
@@ -54,6 +56,10 @@ golden: cluster ## Writes what the golden tests expect anew, with the stock helm
 .PHONY: crd
 crd: ## Writes crds/, its copy in the chart, and deploy/install.yaml
 	@$(XTASK) crd
+
+.PHONY: first-run
+first-run:
+	@$(if $(BUILT),true,echo "The first run compiles everything: about 30 minutes on two cores. Later runs take minutes.")
 
 .PHONY: prerequisites
 prerequisites:

@@ -19,9 +19,6 @@ const RELEASE: &str = "greeter";
 const CRD: &str = "helmreleases.helm.fluxcd.io";
 
 pub(crate) fn run() -> Result<()> {
-    println!(
-        "The first run builds everything: about 30 minutes on two cores. Later ones take about one.\n"
-    );
     let step = Steps::default();
     step.say("building helm-operator");
     let binary = build()?;
