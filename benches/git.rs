@@ -5,7 +5,6 @@
 //! repository and the rounds, to see that the bench works.
 #![expect(
     clippy::unwrap_used,
-    clippy::expect_used,
     clippy::print_stdout,
     clippy::print_stderr,
     reason = "a program for people"

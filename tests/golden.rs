@@ -57,7 +57,7 @@ fn main() -> ExitCode {
 }
 
 fn topics() -> Vec<PathBuf> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/cases");
+    let folder = Path::new("tests/golden/cases");
     let mut topics: Vec<PathBuf> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())

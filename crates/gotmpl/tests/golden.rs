@@ -73,7 +73,7 @@ fn check_file(path: &Path) {
 }
 
 fn golden(name: &str) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let folder = Path::new("tests/golden");
     check_file(&folder.join(name).with_extension("tsv"));
 }
 

@@ -28,7 +28,7 @@ struct Row {
 }
 
 fn tables() -> Vec<PathBuf> {
-    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden");
+    let directory = "tests/golden";
     let mut tables: Vec<PathBuf> = fs::read_dir(directory)
         .unwrap()
         .map(|entry| entry.unwrap().path())

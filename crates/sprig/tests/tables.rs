@@ -33,7 +33,7 @@ fn run(text: &str, functions: &Functions, data: &Map) -> Result<String, String> 
 
 /// Runs the rows of a table and reports all that differ.
 fn check(table: &str) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tables");
+    let folder = Path::new("tests/tables");
     let values = std::fs::read(folder.join("values.yaml")).unwrap();
     let rows = std::fs::read_to_string(folder.join(table).with_extension("tsv")).unwrap();
     let functions = functions();

@@ -7,7 +7,7 @@ use std::path::Path;
 use sprig::semver::{Constraints, Version, VersionError};
 
 fn table() -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tables/constraints.tsv");
+    let path = Path::new("tests/tables/constraints.tsv");
     std::fs::read_to_string(path).unwrap()
 }
 

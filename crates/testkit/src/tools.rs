@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use anyhow::{Context, Result, bail};
 
@@ -79,9 +79,22 @@ impl Tools {
     }
 }
 
-/// The root of the repository that this crate was compiled from.
+/// The root of the repository that is worked in: the nearest folder with a `Cargo.lock`, from the package that cargo
+/// runs (`CARGO_MANIFEST_DIR`) or the current folder upwards.
+///
+/// Asked while it runs and not when it is compiled: clones share one folder of compiled code, and cargo takes this crate
+/// for fresh in all of them.
 #[must_use]
 pub fn repository() -> &'static Path {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.ancestors().nth(2).unwrap_or(manifest)
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let start = std::env::var_os("CARGO_MANIFEST_DIR")
+            .map(PathBuf::from)
+            .or_else(|| std::env::current_dir().ok())
+            .unwrap_or_default();
+        let root = start
+            .ancestors()
+            .find(|folder| folder.join("Cargo.lock").is_file());
+        root.unwrap_or(&start).to_owned()
+    })
 }
