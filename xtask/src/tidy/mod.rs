@@ -1,5 +1,6 @@
 //! The habits that no compiler holds. `ARCHITECTURE.md` and `STYLE.md` give the reasons.
 
+mod faults;
 mod imports;
 mod packages;
 mod sources;
@@ -45,6 +46,7 @@ pub(crate) fn run() -> Result<()> {
 
 fn complaints() -> Result<Vec<Complaint>> {
     let mut complaints = packages::check(&all_packages()?);
+    complaints.extend(faults::check(root()));
     for file in rust_files(root())? {
         let text = fs::read_to_string(root().join(&file))
             .with_context(|| format!("reading {}", file.display()))?;
