@@ -15,7 +15,7 @@ use sprig::semver::{Constraints, Version};
 
 use super::charts::{LoginFlags, block_on};
 use super::output::print;
-use crate::source::{ChartPlace, Charts};
+use crate::source::{ChartPlace, Charts, Freshness};
 
 /// Manage a chart's dependencies.
 #[derive(Args, Clone, Debug)]
@@ -388,7 +388,10 @@ async fn fetch(
     let place = charts.place(repository, name)?;
     let access = target.login.access(charts, &place)?;
     print(&format!("Downloading {name} from repo {repository}\n"))?;
-    let found = charts.archive(&place, &access, name, Some(version)).await;
+    let freshness = Freshness::by_interval();
+    let found = charts
+        .archive(&place, &access, name, Some(version), freshness)
+        .await;
     let (version, content) = found.with_context(|| format!("could not download {name}"))?;
     saved.insert(format!("{name}-{version}.tgz"), content.to_vec());
     Ok(())

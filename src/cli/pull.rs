@@ -8,6 +8,7 @@ use clap::Args;
 use helm_engine::{Limits, read_archive};
 
 use super::charts::{ChartFlags, archive_url, block_on, place};
+use crate::source::Freshness;
 
 /// Download a chart from a repository or a registry and (optionally) unpack it in a directory.
 ///
@@ -60,8 +61,9 @@ async fn pull(arguments: &Arguments, reference: &str) -> Result<()> {
     }
     let (place, name) = place(&charts, repository, reference)?;
     let access = arguments.flags.login.access(&charts, &place)?;
+    let wanted = arguments.flags.wanted();
     let (version, content) = charts
-        .archive(&place, &access, &name, arguments.flags.wanted())
+        .archive(&place, &access, &name, wanted, Freshness::by_interval())
         .await?;
     save(arguments, &format!("{name}-{version}.tgz"), &content)
 }

@@ -26,6 +26,9 @@ pub struct ChartArtifact {
     pub files: Arc<Vec<ChartFile>>,
     /// Name and version as `Chart.yaml` says, when it could be read.
     pub chart: Option<ChartName>,
+    /// Other files can be meant tomorrow with nothing that tells of it: a dependency is a range, and no lock file says
+    /// which version.
+    pub can_move: bool,
 }
 
 /// Name and version of a chart, for messages.
@@ -141,6 +144,7 @@ mod tests {
             revision: "r".into(),
             files: Arc::new(vec![("a".to_owned(), vec![0; bytes - 1])]),
             chart: None,
+            can_move: false,
         }
     }
 

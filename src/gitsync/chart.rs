@@ -361,6 +361,7 @@ pub(crate) fn read(
         revision: commit.to_string(),
         chart: chart_name(&files),
         files: std::sync::Arc::new(files),
+        can_move: false,
     };
     Ok(Read {
         artifact,

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant as StdInstant};
 
 use helm_engine::Chart;
 use helm_kube::ObjectVersion;
@@ -14,7 +14,7 @@ use super::identity::Clusters;
 use super::queue::Queue;
 use crate::api::{HelmRelease, NamespacedName};
 use crate::lock::ReleaseLocks;
-use crate::source::Sources;
+use crate::source::{Freshness, Sources};
 use crate::status::{EventRecorder, StatusWriter};
 use crate::telemetry::Metrics;
 use crate::watch::{Caches, Scope, SourceKind};
@@ -81,6 +81,8 @@ pub(crate) struct Memory {
     pub(crate) failures: u32,
     /// When the next try may be, and what for.
     pub(crate) retry: Option<(Instant, Attempted)>,
+    /// The chart can become another one with nothing that tells of it.
+    pub(crate) chart_can_move: bool,
     /// Nothing was left to do.
     pub(crate) settled: Option<Settled>,
     /// A revision that is not by us was found to be made of these inputs.
@@ -140,6 +142,8 @@ pub(crate) struct Index {
     places: HashMap<NamespacedName, Box<[Wakes]>>,
     /// Changes of what a release is made of, counted: a chart that moved, values that changed.
     pub(crate) changes: HashMap<NamespacedName, u64>,
+    /// When each HelmRelease was last seen to be new or changed.
+    pub(crate) renewed: HashMap<NamespacedName, StdInstant>,
     /// HelmReleases that are ready, to tell when that changes.
     pub(crate) ready: HashSet<NamespacedName>,
 }
@@ -260,6 +264,17 @@ impl Context {
     /// Something that a release is made of has changed.
     pub(crate) fn count_change(&self, key: &NamespacedName) {
         *self.index().changes.entry(key.clone()).or_default() += 1;
+    }
+
+    /// A HelmRelease is new, or its spec has changed.
+    pub(crate) fn note_renewal(&self, key: &NamespacedName) {
+        self.index().renewed.insert(key.clone(), StdInstant::now());
+    }
+
+    /// How new the chart of a release has to be: what was published before its spec was written is found.
+    pub(crate) fn freshness(&self, key: &NamespacedName) -> Freshness {
+        let renewed = self.index().renewed.get(key).copied();
+        renewed.map_or_else(Freshness::by_interval, Freshness::since)
     }
 
     /// Whether the records of a release are seen by the watch: those of the daemon's own cluster, in what is

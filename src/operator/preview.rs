@@ -13,7 +13,7 @@ use super::identity::Clusters;
 use super::trouble::Trouble;
 use super::values::ValuesReader;
 use crate::api::HelmRelease;
-use crate::source::{ChartArtifact, Reason, SourceRef, Sources};
+use crate::source::{ChartArtifact, Freshness, Reason, SourceRef, Sources};
 
 /// How long a mirror that is not there yet may take.
 const CLONE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -100,7 +100,7 @@ async fn fetch(
     sources.declare(&key, source);
     let end = Instant::now() + CLONE_TIMEOUT;
     loop {
-        match sources.fetch(source).await {
+        match sources.fetch(source, Freshness::by_interval()).await {
             Ok(artifact) => return Ok(artifact),
             Err(error) if error.reason() == Reason::Cloning && Instant::now() < end => {
                 tokio::time::sleep(Duration::from_millis(100)).await;

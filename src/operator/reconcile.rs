@@ -19,7 +19,7 @@ use crate::api::{
     ConditionType, HelmRelease, HelmReleaseStatus, HelmVersion, NamespacedName,
     RECONCILE_ANNOTATION, Reason, check_release_name, resource_id,
 };
-use crate::source::ChartArtifact;
+use crate::source::{ChartArtifact, Freshness};
 use crate::status::{EventNote, Failure, StatusEdit};
 use crate::telemetry::Action as Timed;
 
@@ -135,7 +135,7 @@ fn nothing_to_do(context: &Context, release: &HelmRelease, key: &NamespacedName)
         || super::chart::can_move(release)
         || !context.is_watched(release);
     context.remember(key, |memory| {
-        if memory.settled == Some(now) && !must_look {
+        if memory.settled == Some(now) && !must_look && !memory.chart_can_move {
             return Some(Next::Settled);
         }
         match &memory.retry {
@@ -249,12 +249,14 @@ impl<'a> Sync<'a> {
     async fn inputs(&mut self) -> Result<Inputs, End> {
         let source = super::chart::source_of(&self.release, &self.context.settings);
         let source = source.map_err(|trouble| self.fail(trouble))?;
+        let mut freshness = self.context.freshness(&self.key);
         let requested = self.release.annotations().get(RECONCILE_ANNOTATION);
         if requested.is_some() && requested != self.before.last_handled_reconcile_at.as_ref() {
             // Someone wants the newest now, and not what the last poll saw.
             self.context.sources.refresh(&source);
+            freshness = freshness.and(Freshness::since(std::time::Instant::now()));
         }
-        let artifact = match self.context.sources.fetch(&source).await {
+        let artifact = match self.context.sources.fetch(&source, freshness).await {
             Ok(artifact) => artifact,
             Err(error) if error.reason() == crate::source::Reason::Cloning => {
                 self.edit
@@ -267,6 +269,9 @@ impl<'a> Sync<'a> {
         if self.before.last_attempted_revision.as_deref() != Some(&artifact.revision) {
             self.edit.chart_fetched();
         }
+        self.context.remember(&self.key, |memory| {
+            memory.chart_can_move = artifact.can_move;
+        });
         let reader = ValuesReader {
             client: self.local.client().clone(),
             http: self.context.http.clone(),

@@ -46,6 +46,7 @@ impl Context {
         if !changed || !self.is_ours(key) {
             return;
         }
+        self.note_renewal(key);
         match object {
             Cached::Good(release) => {
                 self.index().insert(key, release);
@@ -94,6 +95,7 @@ impl Context {
             let mut index = self.index();
             index.remove(key);
             index.changes.remove(key);
+            index.renewed.remove(key);
             index.ready.remove(key);
             index.woken_by(&Wakes::Dependency(key.clone()))
         };

@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 
 use super::access::Access;
 use super::cache::{ArtifactCache, digest_of};
+use super::fresh::Freshness;
 use super::http::Http;
 use super::imported::{ImportedRepository, by_alias, by_url};
 use super::oci::{Reference, Registries};
@@ -94,11 +95,13 @@ impl Charts {
     pub async fn from_repository(
         &self,
         source: &HelmRepositorySource,
+        freshness: Freshness,
     ) -> Result<ChartArtifact, SourceError> {
         let url = http_url(&source.url)?;
         let access = self.access(source.secret.as_ref(), &url).await?;
         let place = ChartPlace::Repository(url);
-        self.fetch(&place, &access, &source.name, source.version.as_deref())
+        let version = source.version.as_deref();
+        self.fetch(&place, &access, &source.name, version, freshness)
             .await
     }
 
@@ -106,19 +109,26 @@ impl Charts {
     ///
     /// # Errors
     /// See [`SourceError`].
-    pub async fn from_registry(&self, source: &OciSource) -> Result<ChartArtifact, SourceError> {
+    pub async fn from_registry(
+        &self,
+        source: &OciSource,
+        freshness: Freshness,
+    ) -> Result<ChartArtifact, SourceError> {
         let reference = self.reference(source.url.host(), source.url.port(), source.url.path())?;
         let access = match &source.secret {
             Some(secret) => Access::from_secret(&self.secret(secret).await?)?,
             None => url_login(&source.url),
         };
         if let Some(tag) = &source.tag {
-            let content = self.registries.tagged(&reference, &access, tag).await?;
+            let content = self
+                .registries
+                .tagged(&reference, &access, tag, freshness)
+                .await?;
             return self.unpack(tag.clone(), Arc::new(content)).await;
         }
         let place = ChartPlace::Registry(reference);
-        self.fetch(&place, &access, "", source.version.as_deref())
-            .await
+        let version = source.version.as_deref();
+        self.fetch(&place, &access, "", version, freshness).await
     }
 
     /// A chart of any place.
@@ -131,8 +141,11 @@ impl Charts {
         access: &Access,
         name: &str,
         version: Option<&str>,
+        freshness: Freshness,
     ) -> Result<ChartArtifact, SourceError> {
-        let (revision, content) = self.archive(place, access, name, version).await?;
+        let (revision, content) = self
+            .archive(place, access, name, version, freshness)
+            .await?;
         self.unpack(revision, content).await
     }
 
@@ -146,13 +159,19 @@ impl Charts {
         access: &Access,
         name: &str,
         version: Option<&str>,
+        freshness: Freshness,
     ) -> Result<(String, Arc<Vec<u8>>), SourceError> {
         match place {
             ChartPlace::Repository(url) => {
-                self.repositories.archive(url, access, name, version).await
+                self.repositories
+                    .archive(url, access, name, version, freshness)
+                    .await
             }
             ChartPlace::Registry(reference) => {
-                let found = self.registries.archive(reference, access, version).await?;
+                let found = self
+                    .registries
+                    .archive(reference, access, version, freshness)
+                    .await?;
                 Ok((found.0, Arc::new(found.1)))
             }
         }
@@ -169,16 +188,19 @@ impl Charts {
         name: &str,
         version: Option<&str>,
     ) -> Result<String, SourceError> {
+        let freshness = Freshness::by_interval();
         match place {
             ChartPlace::Repository(url) => {
                 let found = self
                     .repositories
-                    .resolve(url, access, name, version)
+                    .resolve(url, access, name, version, freshness)
                     .await?;
                 Ok(found.version)
             }
             ChartPlace::Registry(reference) => {
-                self.registries.resolve(reference, access, version).await
+                self.registries
+                    .resolve(reference, access, version, freshness)
+                    .await
             }
         }
     }
@@ -196,7 +218,11 @@ impl Charts {
         match place {
             ChartPlace::Repository(url) => self.repositories.list(url, access, name).await,
             ChartPlace::Registry(reference) => {
-                let found = self.registries.versions(reference, access).await?;
+                let freshness = Freshness::by_interval();
+                let found = self
+                    .registries
+                    .versions(reference, access, freshness)
+                    .await?;
                 Ok(found.iter().map(Listed::from_tag).collect())
             }
         }
@@ -323,6 +349,7 @@ impl Charts {
             revision,
             files,
             chart: None,
+            can_move: false,
         };
         artifact.chart = chart_name(&artifact);
         Ok(artifact)

@@ -12,6 +12,7 @@ use sprig::semver::{Constraints, Version};
 
 use super::cache::digest_of;
 use super::charts::Charts;
+use super::fresh::Freshness;
 use super::{ChartArtifact, ChartFile, Reason, SourceError};
 
 /// Most dependencies of a chart.
@@ -34,6 +35,7 @@ pub(super) struct Wanted {
 pub(super) async fn complete(
     charts: &Charts,
     artifact: ChartArtifact,
+    freshness: Freshness,
 ) -> Result<ChartArtifact, SourceError> {
     if !mentions_dependencies(&artifact) {
         return Ok(artifact);
@@ -48,12 +50,16 @@ pub(super) async fn complete(
     }
     let mut added = Vec::with_capacity(wanted.len());
     for dependency in &wanted {
-        added.push(fetch(charts, dependency).await?);
+        added.push(fetch(charts, dependency, freshness).await?);
     }
     Ok(with_archives(artifact, &wanted, added))
 }
 
-async fn fetch(charts: &Charts, wanted: &Wanted) -> Result<ChartFile, SourceError> {
+async fn fetch(
+    charts: &Charts,
+    wanted: &Wanted,
+    freshness: Freshness,
+) -> Result<ChartFile, SourceError> {
     let Wanted {
         name,
         version,
@@ -62,7 +68,9 @@ async fn fetch(charts: &Charts, wanted: &Wanted) -> Result<ChartFile, SourceErro
     let context = |error: SourceError| error.context(format!("dependency {name} {version}"));
     let place = charts.place(repository, name).map_err(context)?;
     let access = charts.imported_access(&place);
-    let found = charts.archive(&place, &access, name, Some(version)).await;
+    let found = charts
+        .archive(&place, &access, name, Some(version), freshness)
+        .await;
     let (version, content) = found.map_err(context)?;
     Ok((format!("charts/{name}-{version}.tgz"), content.to_vec()))
 }
@@ -95,8 +103,15 @@ fn with_archives(
     ChartArtifact {
         digest: format!("{}+sha256:{hex}", artifact.digest),
         files: Arc::new(files),
+        can_move: wanted.iter().any(|it| !is_exact(&it.version)),
         ..artifact
     }
+}
+
+/// Whether the text names one version and will never mean another.
+fn is_exact(text: &str) -> bool {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    Version::parse_strict(text).is_ok()
 }
 
 /// Whether a path is an archive of another version of this chart.
@@ -337,6 +352,7 @@ mod tests {
             revision: "commit".to_owned(),
             files: Arc::new(vec![("Chart.yaml".to_owned(), Vec::new())]),
             chart: None,
+            can_move: false,
         };
         let add = |content: &[u8]| {
             let added = vec![("charts/one-1.0.0.tgz".to_owned(), content.to_vec())];

@@ -4,16 +4,20 @@ mod access;
 mod cache;
 mod charts;
 mod dependencies;
+mod fresh;
 mod http;
 mod imported;
 mod index;
 mod oci;
 mod repository;
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 pub use access::Access;
 pub use charts::{ChartPlace, Charts};
+pub use fresh::Freshness;
 pub use imported::{ImportedRepository, import};
 pub use oci::Reference;
 pub use repository::{Listed, RepositoryOptions};
@@ -67,7 +71,12 @@ pub struct OciSource {
 pub struct Sources {
     mirrors: Mirrors,
     charts: Option<Arc<Charts>>,
+    /// What each git source was last seen to be, and since when.
+    seen: Arc<Mutex<HashMap<GitSource, (String, Instant)>>>,
 }
+
+/// Git sources that are remembered; one more, and all are taken for new.
+const SEEN: usize = 16_384;
 
 impl Sources {
     /// Sources over the mirrors of this daemon; of git only, until charts are added.
@@ -76,6 +85,7 @@ impl Sources {
         Self {
             mirrors,
             charts: None,
+            seen: Arc::default(),
         }
     }
 
@@ -112,24 +122,54 @@ impl Sources {
         }
     }
 
-    /// The files of the chart at `source`, now.
+    /// The files of the chart at `source`, now. What is asked of repositories and registries is as new as `freshness`
+    /// wants it; and the dependencies of a git chart as new as its last change besides.
     ///
     /// # Errors
     /// See [`SourceError`]; a transient one is worth another try, for any other the release is woken when it changes.
-    pub async fn fetch(&self, source: &SourceRef) -> Result<ChartArtifact, SourceError> {
+    pub async fn fetch(
+        &self,
+        source: &SourceRef,
+        freshness: Freshness,
+    ) -> Result<ChartArtifact, SourceError> {
         match source {
-            SourceRef::Git(git) => self.fetch_git(git).await,
-            SourceRef::HelmRepository(source) => self.charts()?.from_repository(source).await,
-            SourceRef::Oci(source) => self.charts()?.from_registry(source).await,
+            SourceRef::Git(git) => self.fetch_git(git, freshness).await,
+            SourceRef::HelmRepository(source) => {
+                self.charts()?.from_repository(source, freshness).await
+            }
+            SourceRef::Oci(source) => self.charts()?.from_registry(source, freshness).await,
         }
     }
 
-    async fn fetch_git(&self, git: &GitSource) -> Result<ChartArtifact, SourceError> {
+    async fn fetch_git(
+        &self,
+        git: &GitSource,
+        freshness: Freshness,
+    ) -> Result<ChartArtifact, SourceError> {
         let artifact = self.mirrors.artifact(git).await?;
         match &self.charts {
-            Some(charts) if !git.skip_dep_update => dependencies::complete(charts, artifact).await,
+            Some(charts) if !git.skip_dep_update => {
+                let freshness = freshness.and(Freshness::since(self.changed(git, &artifact)));
+                dependencies::complete(charts, artifact, freshness).await
+            }
             _ => Ok(artifact),
         }
+    }
+
+    /// When the chart of `git` was first seen to be what it is: one moment for all releases of it.
+    fn changed(&self, git: &GitSource, artifact: &ChartArtifact) -> Instant {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((digest, since)) = seen.get(git)
+            && *digest == artifact.digest
+        {
+            return *since;
+        }
+        if seen.len() >= SEEN {
+            seen.clear();
+        }
+        let now = Instant::now();
+        seen.insert(git.clone(), (artifact.digest.clone(), now));
+        now
     }
 
     fn charts(&self) -> Result<&Charts, SourceError> {

@@ -1,26 +1,25 @@
 //! Helm repositories: their indexes, the version that is meant, the archive.
 
-use std::collections::HashMap;
+mod errors;
+
 use std::fs::{self, File};
 use std::io::{BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use reqwest::{StatusCode, Url};
+use reqwest::Url;
 use sha2::{Digest as _, Sha256};
 
+use self::errors::{bad_index, chart_not_found, retry_after, unexpected, version_not_found};
 use super::access::Access;
 use super::cache::{ArtifactCache, digest_of, failed, hex_of, private_directory, write_whole};
+use super::fresh::{FAILURE_MEMORY, Freshness, Slots};
 use super::http::{Answer, Http, Request, Validators, printable, read_body};
 use super::index::{self, ChartVersion, IndexError, Layout, Selection};
 use super::{Reason, SourceError};
 
-/// How long a failed download of an index is remembered, so that a thousand releases do not ask a
-/// broken server a thousand times.
-const FAILURE_MEMORY: Duration = Duration::from_secs(10);
-/// Longest time that a `Retry-After` is obeyed for.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(600);
+pub(super) use self::errors::refused;
 
 /// Settings of the repositories.
 #[derive(Clone, Debug)]
@@ -96,7 +95,7 @@ pub(super) struct Repositories {
     http: Arc<Http>,
     artifacts: Arc<ArtifactCache>,
     options: RepositoryOptions,
-    indexes: Mutex<HashMap<String, Arc<tokio::sync::Mutex<Index>>>>,
+    indexes: Slots<Index>,
 }
 
 /// What is known of one index.
@@ -112,7 +111,8 @@ struct Current {
     path: PathBuf,
     layout: Arc<Layout>,
     validators: Validators,
-    /// When the server was asked last; long ago for an index of an earlier run.
+    /// When the server was asked last: the moment at which the request was sent, so that what was published before it
+    /// is in the answer. Never for an index of an earlier run.
     checked: Option<Instant>,
 }
 
@@ -141,7 +141,7 @@ impl Repositories {
             http,
             artifacts,
             options,
-            indexes: Mutex::default(),
+            indexes: Slots::default(),
         })
     }
 
@@ -156,12 +156,15 @@ impl Repositories {
         access: &Access,
         name: &str,
         version: Option<&str>,
+        freshness: Freshness,
     ) -> Result<(String, Arc<Vec<u8>>), SourceError> {
         let pin = self.pin_path(repository, access, name, version);
         if let Some(pinned) = pin.as_deref().and_then(|path| self.pinned(path)) {
             return Ok((version.unwrap_or_default().to_owned(), Arc::new(pinned)));
         }
-        let resolved = self.resolve(repository, access, name, version).await?;
+        let resolved = self
+            .resolve(repository, access, name, version, freshness)
+            .await?;
         let content = self.download(repository, access, &resolved).await?;
         if let Some(path) = pin {
             write_whole(&path, digest_of(&content).as_bytes()).map_err(failed("write", &path))?;
@@ -179,9 +182,10 @@ impl Repositories {
         access: &Access,
         name: &str,
         version: Option<&str>,
+        freshness: Freshness,
     ) -> Result<Resolved, SourceError> {
         check_name(name)?;
-        let index = self.index(repository, access).await?;
+        let index = self.index(repository, access, freshness).await?;
         let found = read_versions(&index, repository, name).await?;
         let Some(found) = found else {
             return Err(chart_not_found(&index.layout, repository, name));
@@ -216,7 +220,8 @@ impl Repositories {
         access: &Access,
         name: &str,
     ) -> Result<Vec<Listed>, SourceError> {
-        let index = self.index(repository, access).await?;
+        let freshness = Freshness::by_interval();
+        let index = self.index(repository, access, freshness).await?;
         let found = read_versions(&index, repository, name).await?;
         let found = found.ok_or_else(|| chart_not_found(&index.layout, repository, name))?;
         Ok(found.into_iter().map(listed).collect())
@@ -231,7 +236,8 @@ impl Repositories {
         repository: &Url,
         access: &Access,
     ) -> Result<Vec<String>, SourceError> {
-        let index = self.index(repository, access).await?;
+        let freshness = Freshness::by_interval();
+        let index = self.index(repository, access, freshness).await?;
         Ok(index.layout.charts.keys().cloned().collect())
     }
 
@@ -294,14 +300,15 @@ impl Repositories {
         self.download(url, access, &resolved).await
     }
 
-    /// The index of a repository, not older than the interval. All who ask at once share one
-    /// request.
-    async fn index(&self, repository: &Url, access: &Access) -> Result<Current, SourceError> {
+    /// The index of a repository, as new as is asked. All who ask at once share one request.
+    async fn index(
+        &self,
+        repository: &Url,
+        access: &Access,
+        freshness: Freshness,
+    ) -> Result<Current, SourceError> {
         let key = key_of(&[printable(repository).as_bytes(), &access.id()]);
-        let slot = {
-            let mut indexes = self.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-            Arc::clone(indexes.entry(key.clone()).or_default())
-        };
+        let slot = self.indexes.slot(&key);
         let mut index = slot.lock().await;
         let path = self
             .options
@@ -314,7 +321,7 @@ impl Repositories {
         if let Some(current) = &index.current
             && current
                 .checked
-                .is_some_and(|at| at.elapsed() < self.options.interval)
+                .is_some_and(|at| freshness.accepts(at, Instant::now(), self.options.interval))
         {
             return Ok(current.clone());
         }
@@ -356,12 +363,13 @@ impl Repositories {
             accept: None,
             validators: known.as_ref().map(|known| &known.validators),
         };
+        let asked = Instant::now();
         let answer = self.http.get(request).await;
         match answer {
             Err(error) => Err((FAILURE_MEMORY, error, known)),
             Ok(Answer::NotModified) => match known {
                 Some(known) => Ok(Current {
-                    checked: Some(Instant::now()),
+                    checked: Some(asked),
                     ..known
                 }),
                 None => Err((FAILURE_MEMORY, unexpected(&url), None)),
@@ -371,7 +379,7 @@ impl Repositories {
                 Err((retry_after(&response), error, known))
             }
             Ok(Answer::Found(response)) => self
-                .keep(response, path)
+                .keep(response, path, asked)
                 .await
                 .map_err(|error| (FAILURE_MEMORY, error, known)),
         }
@@ -382,6 +390,7 @@ impl Repositories {
         &self,
         response: reqwest::Response,
         path: PathBuf,
+        asked: Instant,
     ) -> Result<Current, SourceError> {
         let shown = printable(response.url());
         let validators = validators_of(&response);
@@ -419,7 +428,7 @@ impl Repositories {
             path,
             layout: Arc::new(layout),
             validators,
-            checked: Some(Instant::now()),
+            checked: Some(asked),
         })
     }
 
@@ -528,78 +537,6 @@ fn check_digest(resolved: &Resolved, content: &[u8]) -> Result<(), SourceError> 
     Err(SourceError::new(Reason::InvalidData, text))
 }
 
-fn chart_not_found(layout: &Layout, repository: &Url, name: &str) -> SourceError {
-    let near = index::nearest(layout.charts.keys().map(String::as_str), name);
-    let hint = match near.is_empty() {
-        true => format!("it has {} others", layout.charts.len()),
-        false => format!("the nearest names are {}", near.join(", ")),
-    };
-    let shown = printable(repository);
-    let text = format!("{shown} has no chart {name:?}: {hint}");
-    SourceError::new(Reason::ChartNotFound, text)
-}
-
-fn version_not_found(
-    repository: &Url,
-    name: &str,
-    version: Option<&str>,
-    near: &[&ChartVersion],
-) -> SourceError {
-    let near: Vec<_> = near.iter().map(|entry| entry.version.original()).collect();
-    let hint = match near.is_empty() {
-        true => "it has no version at all".to_owned(),
-        false => format!("the newest that come near are {}", near.join(", ")),
-    };
-    let wanted = match version {
-        Some(version) => format!("no version of {name} that satisfies {version:?}"),
-        None => format!("no released version of {name}"),
-    };
-    let shown = printable(repository);
-    SourceError::new(
-        Reason::VersionNotFound,
-        format!("{shown} has {wanted}: {hint}"),
-    )
-}
-
-/// A status that is no success, as a reason.
-pub(super) fn refused(response: &reqwest::Response, what: &str) -> SourceError {
-    let status = response.status();
-    let url = printable(response.url());
-    let (reason, hint) = match status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => (
-            Reason::AuthFailed,
-            ": check the credentials for this address",
-        ),
-        StatusCode::NOT_FOUND | StatusCode::GONE => {
-            (Reason::RepositoryNotFound, ": check the address")
-        }
-        StatusCode::TOO_MANY_REQUESTS => (Reason::Unreachable, ": it asks for a pause"),
-        _ => (Reason::Unreachable, ""),
-    };
-    SourceError::new(
-        reason,
-        format!("{what} at {url} is answered with {status}{hint}"),
-    )
-}
-
-fn retry_after(response: &reqwest::Response) -> Duration {
-    let seconds = response
-        .headers()
-        .get(reqwest::header::RETRY_AFTER)
-        .and_then(|value| value.to_str().ok()?.trim().parse().ok());
-    seconds.map_or(FAILURE_MEMORY, |seconds| {
-        Duration::from_secs(seconds).clamp(FAILURE_MEMORY, LONGEST_RETRY_AFTER)
-    })
-}
-
-fn unexpected(url: &Url) -> SourceError {
-    let text = format!(
-        "{} says that nothing changed, and nothing is known",
-        printable(url)
-    );
-    SourceError::new(Reason::InvalidData, text)
-}
-
 fn validators_of(response: &reqwest::Response) -> Validators {
     let text = |name| {
         let value = response.headers().get(name)?;
@@ -667,18 +604,6 @@ async fn read_versions(
 async fn joined<T>(task: tokio::task::JoinHandle<Result<T, IndexError>>) -> Result<T, IndexError> {
     task.await
         .unwrap_or_else(|error| Err(IndexError::Io(std::io::Error::other(error))))
-}
-
-fn bad_index(shown: &str, error: &IndexError) -> SourceError {
-    let reason = match error {
-        IndexError::TooLarge(_) => Reason::TooLarge,
-        IndexError::Io(_) => Reason::StorageFailed,
-        _ => Reason::InvalidData,
-    };
-    SourceError::new(
-        reason,
-        format!("the index of {shown} is not usable: {error}"),
-    )
 }
 
 fn key_of(parts: &[&[u8]]) -> String {

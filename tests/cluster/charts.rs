@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use testkit::{ChartServer, ControlPlane, Options, Registry, RegistryOptions, Rig, chart_archive};
 
-use crate::support::{BINARY, LIMIT, message, records, text};
+use crate::support::{BINARY, LIMIT, message, records, shared, text};
 
 /// A control plane of its own: the daemon here looks for new versions every second.
 struct Site {
@@ -38,35 +38,30 @@ fn site() -> &'static Site {
     })
 }
 
-impl Site {
-    /// Applies a HelmRelease `web` with this `chart`, in a namespace of its own.
-    fn apply(&self, namespace: &str, chart: &str) {
-        let manifest = format!(
-            "apiVersion: helm.fluxcd.io/v1\nkind: HelmRelease\nmetadata: {{name: web}}\n\
-             spec:\n  releaseName: web\n  chart: {chart}\n"
-        );
-        self.rig.apply(namespace, &manifest).unwrap();
-    }
+/// Applies a HelmRelease `web` with this `chart`, in a namespace of its own.
+fn apply(rig: &Rig<'_>, namespace: &str, chart: &str) {
+    let manifest = format!(
+        "apiVersion: helm.fluxcd.io/v1\nkind: HelmRelease\nmetadata: {{name: web}}\n\
+         spec:\n  releaseName: web\n  chart: {chart}\n"
+    );
+    rig.apply(namespace, &manifest).unwrap();
+}
 
-    /// Waits until the release runs this chart, in this many revisions.
-    fn runs(&self, namespace: &str, chart: &str, revisions: usize) -> Value {
-        self.rig.wait_until_ready(namespace, "web", LIMIT).unwrap();
-        let is_there = |release: &Value| text(release, "/status/chart") == chart;
-        let release = self
-            .rig
-            .wait_for(namespace, "web", LIMIT, is_there)
-            .unwrap();
-        let records = records(self.plane, namespace, "web");
-        assert_eq!(records.len(), revisions, "{records:?}");
-        assert_eq!(records[revisions - 1].1, "deployed");
-        release
-    }
+/// Waits until the release runs this chart, in this many revisions.
+fn runs(rig: &Rig<'_>, namespace: &str, chart: &str, revisions: usize) -> Value {
+    let is_there = |release: &Value| text(release, "/status/chart") == chart;
+    let release = rig.wait_for(namespace, "web", LIMIT, is_there).unwrap();
+    rig.wait_until_ready(namespace, "web", LIMIT).unwrap();
+    let records = records(rig.plane, namespace, "web");
+    assert_eq!(records.len(), revisions, "{records:?}");
+    assert_eq!(records[revisions - 1].1, "deployed");
+    release
+}
 
-    /// The version that the ConfigMap of a chart of the release shows.
-    fn shows(&self, namespace: &str, chart: &str) -> String {
-        let path = format!("/api/v1/namespaces/{namespace}/configmaps/web-{chart}");
-        text(&self.plane.get(&path).unwrap(), "/data/version")
-    }
+/// The version that the ConfigMap of a chart of the release shows.
+fn shows(rig: &Rig<'_>, namespace: &str, chart: &str) -> String {
+    let path = format!("/api/v1/namespaces/{namespace}/configmaps/web-{chart}");
+    text(&rig.plane.get(&path).unwrap(), "/data/version")
 }
 
 #[test]
@@ -82,13 +77,13 @@ fn a_release_from_a_helm_repository_follows_its_range() {
         "{{repository: \"{}\", name: app, version: 1.x}}",
         server.url()
     );
-    site.apply(&namespace, &chart);
-    let release = site.runs(&namespace, "app-1.0.0", 1);
+    apply(&site.rig, &namespace, &chart);
+    let release = runs(&site.rig, &namespace, "app-1.0.0", 1);
     assert_eq!(text(&release, "/status/revision"), "1.0.0");
     add("2.0.0");
     add("1.1.0");
-    site.runs(&namespace, "app-1.1.0", 2);
-    assert_eq!(site.shows(&namespace, "app"), "1.1.0");
+    runs(&site.rig, &namespace, "app-1.1.0", 2);
+    assert_eq!(shows(&site.rig, &namespace, "app"), "1.1.0");
 }
 
 #[test]
@@ -109,16 +104,16 @@ fn a_release_from_a_registry_follows_its_range_in_both_spellings() {
     ];
     let namespaces = spellings.map(|(name, chart)| {
         let namespace = site.plane.namespace(name).unwrap();
-        site.apply(&namespace, &chart);
+        apply(&site.rig, &namespace, &chart);
         namespace
     });
     for namespace in &namespaces {
-        site.runs(namespace, "shop-1.0.0", 1);
+        runs(&site.rig, namespace, "shop-1.0.0", 1);
     }
     add("1.2.0");
     for namespace in &namespaces {
-        site.runs(namespace, "shop-1.2.0", 2);
-        assert_eq!(site.shows(namespace, "shop"), "1.2.0");
+        runs(&site.rig, namespace, "shop-1.2.0", 2);
+        assert_eq!(shows(&site.rig, namespace, "shop"), "1.2.0");
     }
 }
 
@@ -143,10 +138,10 @@ fn a_git_chart_brings_its_dependencies_and_follows_them() {
     repository.write("app/Chart.yaml", &chart).unwrap();
     repository.commit("Add the chart").unwrap();
     let source = format!("{{git: \"{}\", path: app}}", repository.url());
-    site.apply(&namespace, &source);
-    site.runs(&namespace, "app-0.1.0", 1);
-    assert_eq!(site.shows(&namespace, "db"), "1.0.0");
-    assert_eq!(site.shows(&namespace, "cache"), "3.0.0");
+    apply(&site.rig, &namespace, &source);
+    runs(&site.rig, &namespace, "app-0.1.0", 1);
+    assert_eq!(shows(&site.rig, &namespace, "db"), "1.0.0");
+    assert_eq!(shows(&site.rig, &namespace, "cache"), "3.0.0");
     // A push with a new version of the chart brings the newest version of what it depends on.
     add("1.5.0");
     repository
@@ -158,7 +153,57 @@ fn a_git_chart_brings_its_dependencies_and_follows_them() {
             text(release, "/status/chart") == "app-0.2.0"
         })
         .unwrap();
-    assert_eq!(site.shows(&namespace, "db"), "1.5.0");
+    assert_eq!(shows(&site.rig, &namespace, "db"), "1.5.0");
+    // And without a push it is looked for every interval, as the range of a chart in a repository is.
+    add("1.6.0");
+    site.rig
+        .wait_for(&namespace, "web", LIMIT, |_| {
+            shows(&site.rig, &namespace, "db") == "1.6.0"
+        })
+        .unwrap();
+    runs(&site.rig, &namespace, "app-0.2.0", 3);
+}
+
+#[test]
+fn a_change_finds_what_was_published_before_it() {
+    // The interval of this daemon is far longer than the test.
+    let rig = shared();
+    let namespace = rig.plane.namespace("prompt").unwrap();
+    let server = ChartServer::start().unwrap();
+    let add = |name: &str, version: &str| {
+        server.add_chart(name, version, chart_archive(name, version, &[]).unwrap());
+    };
+    add("db", "1.0.0");
+    let repository = rig.git.repository(&namespace).unwrap();
+    let chart = format!(
+        "apiVersion: v2\nname: app\nversion: 0.1.0\ndependencies:\n\
+         - {{name: db, version: 1.x, repository: \"{}\"}}\n",
+        server.url()
+    );
+    repository.write("app/Chart.yaml", &chart).unwrap();
+    repository.commit("Add the chart").unwrap();
+    apply(
+        rig,
+        &namespace,
+        &format!("{{git: \"{}\", path: app}}", repository.url()),
+    );
+    runs(rig, &namespace, "app-0.1.0", 1);
+    add("db", "1.5.0");
+    repository
+        .write("app/Chart.yaml", chart.replace("0.1.0", "0.2.0"))
+        .unwrap();
+    repository.commit("Release 0.2.0").unwrap();
+    assert_eq!(rig.daemon.post("/api/v1/sync-git", "").unwrap().0, 200);
+    runs(rig, &namespace, "app-0.2.0", 2);
+    assert_eq!(shows(rig, &namespace, "db"), "1.5.0");
+    // The same for a chart of the repository itself, when the spec changes.
+    add("shop", "2.0.0");
+    let shop = format!(
+        "{{repository: \"{}\", name: shop, version: 2.0.0}}",
+        server.url()
+    );
+    apply(rig, &namespace, &shop);
+    runs(rig, &namespace, "shop-2.0.0", 3);
 }
 
 #[test]
@@ -174,7 +219,8 @@ fn a_dependency_that_is_missing_stops_before_anything_is_deployed() {
     );
     repository.write("app/Chart.yaml", &chart).unwrap();
     repository.commit("Add the chart").unwrap();
-    site.apply(
+    apply(
+        &site.rig,
         &namespace,
         &format!("{{git: \"{}\", path: app}}", repository.url()),
     );
@@ -191,5 +237,5 @@ fn a_dependency_that_is_missing_stops_before_anything_is_deployed() {
     );
     assert!(records(site.plane, &namespace, "web").is_empty());
     server.add_chart("db", "1.0.0", chart_archive("db", "1.0.0", &[]).unwrap());
-    site.runs(&namespace, "app-0.1.0", 1);
+    runs(&site.rig, &namespace, "app-0.1.0", 1);
 }

@@ -22,7 +22,7 @@ fn canned(status: u16, body: &[u8]) -> ChartAnswer {
 async fn failure(server: &ChartServer) -> (Reason, String) {
     let charts = Bench::new().stalling_after(Duration::from_secs(2)).charts();
     let error = charts
-        .from_repository(&source(&server.url(), "app", "*"))
+        .repository_chart(&source(&server.url(), "app", "*"))
         .await
         .unwrap_err();
     (error.reason(), error.to_string())
@@ -134,7 +134,7 @@ async fn a_broken_server_is_not_asked_again_by_every_release() {
     let charts = Bench::new().charts();
     for _ in 0..20 {
         charts
-            .from_repository(&source(&server.url(), "app", "*"))
+            .repository_chart(&source(&server.url(), "app", "*"))
             .await
             .unwrap_err();
     }
@@ -155,7 +155,7 @@ async fn a_damaged_index_on_disk_is_fetched_again() {
     let server = server();
     let bench = Bench::new();
     let asked = source(&server.url(), "app", "*");
-    bench.charts().from_repository(&asked).await.unwrap();
+    bench.charts().repository_chart(&asked).await.unwrap();
     for entry in std::fs::read_dir(bench.scratch.join("cache/indexes")).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|it| it == "yaml") {
@@ -163,7 +163,7 @@ async fn a_damaged_index_on_disk_is_fetched_again() {
         }
     }
     assert_eq!(
-        seen(bench.charts().from_repository(&asked).await).0,
+        seen(bench.charts().repository_chart(&asked).await).0,
         "1.0.0"
     );
 }

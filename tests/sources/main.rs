@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helm_operator::source::{
-    ChartArtifact, Charts, HelmRepositorySource, RepositoryOptions, RepositoryUrl, SecretData,
-    SecretRef, SourceError,
+    ChartArtifact, Charts, Freshness, HelmRepositorySource, OciSource, RepositoryOptions,
+    RepositoryUrl, SecretData, SecretRef, SourceError,
 };
 use testkit::ScratchDir;
 
@@ -54,8 +54,15 @@ impl Bench {
     }
 
     fn charts(&self) -> Opened {
+        self.charts_speaking_http(&[])
+    }
+
+    /// Charts of these registries too, over http.
+    fn charts_speaking_http(&self, registries: &[&str]) -> Opened {
+        let hosts = registries.iter().map(|host| (*host).to_owned());
         Opened {
-            charts: self.open(),
+            charts: self.open().with_plain_registries(hosts.collect()),
+            freshness: Freshness::by_interval(),
             _scratch: Arc::clone(&self.scratch),
         }
     }
@@ -80,7 +87,26 @@ impl Bench {
 /// Charts whose cache lives as long as they do.
 struct Opened {
     charts: Charts,
+    freshness: Freshness,
     _scratch: Arc<ScratchDir>,
+}
+
+impl Opened {
+    async fn repository_chart(
+        &self,
+        source: &HelmRepositorySource,
+    ) -> Result<ChartArtifact, SourceError> {
+        self.charts.from_repository(source, self.freshness).await
+    }
+
+    async fn registry_chart(&self, source: &OciSource) -> Result<ChartArtifact, SourceError> {
+        self.charts.from_registry(source, self.freshness).await
+    }
+
+    /// From now on, answers have to be as new as this.
+    fn want(&mut self, freshness: Freshness) {
+        self.freshness = freshness;
+    }
 }
 
 impl std::ops::Deref for Opened {

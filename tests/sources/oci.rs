@@ -2,18 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use helm_operator::source::{Charts, OciSource, Reason, RepositoryUrl};
+use helm_operator::source::{Freshness, OciSource, Reason, RepositoryUrl};
 use testkit::{ChartServer, Lifetime, Registry, RegistryOptions, TokenServer, blob_path};
 
-use crate::{Bench, secret_ref, seen};
+use crate::{Bench, Opened, secret_ref, seen};
 
 fn open() -> Registry {
     Registry::start(RegistryOptions::default()).unwrap()
 }
 
-fn charts(registry: &Registry, bench: &Bench) -> Charts {
-    let plain = vec![registry.host().to_owned()];
-    bench.open().with_plain_registries(plain)
+fn charts(registry: &Registry, bench: &Bench) -> Opened {
+    bench.charts_speaking_http(&[registry.host()])
 }
 
 fn source(registry: &Registry, name: &str, version: &str) -> OciSource {
@@ -47,7 +46,9 @@ async fn charts_are_pulled_by_version_range_and_digest() {
         ("", "1.1.0+build.7"),
         (">0-0", "2.0.0-rc.1"),
     ] {
-        let found = opened.from_registry(&source(&registry, "app", asked)).await;
+        let found = opened
+            .registry_chart(&source(&registry, "app", asked))
+            .await;
         assert_eq!(seen(found), (expected.into(), expected.into()), "{asked:?}");
     }
     for (name, version, reason) in [
@@ -58,7 +59,7 @@ async fn charts_are_pulled_by_version_range_and_digest() {
         ("app", "x y", Reason::InvalidSource),
     ] {
         let error = opened
-            .from_registry(&source(&registry, name, version))
+            .registry_chart(&source(&registry, name, version))
             .await
             .unwrap_err();
         assert_eq!(error.reason(), reason, "{name} {version}: {error}");
@@ -94,12 +95,12 @@ async fn a_private_registry_is_opened_by_a_docker_config_or_a_login() {
     let asked = |secret| with_secret(secret, source(&registry, "app", "^1"));
     for secret in ["docker", "login"] {
         assert_eq!(
-            seen(opened.from_registry(&asked(Some(secret))).await).0,
+            seen(opened.registry_chart(&asked(Some(secret))).await).0,
             "1.0.0"
         );
     }
     for secret in [None, Some("wrong")] {
-        let error = opened.from_registry(&asked(secret)).await.unwrap_err();
+        let error = opened.registry_chart(&asked(secret)).await.unwrap_err();
         assert_eq!(error.reason(), Reason::AuthFailed, "{error}");
         assert!(!error.to_string().contains("canary"), "{error}");
     }
@@ -123,11 +124,11 @@ async fn a_tag_that_is_no_version_and_a_digest_are_taken_as_they_are() {
         tag: Some("stable".to_owned()),
         ..source(&registry, "app", "^7")
     };
-    let found = seen(opened.from_registry(&stable).await);
+    let found = seen(opened.registry_chart(&stable).await);
     assert_eq!(found, ("stable".into(), "1.0.0".into()));
     let found = seen(
         opened
-            .from_registry(&source(&registry, "app", &digest))
+            .registry_chart(&source(&registry, "app", &digest))
             .await,
     );
     assert_eq!(found, (digest, "1.0.0".into()));
@@ -147,7 +148,10 @@ async fn a_token_is_fetched_once_and_again_when_the_registry_refuses_it() {
         signed_seconds: -57,
     });
     let before = tokens.issued().len();
-    assert_eq!(seen(opened.from_registry(&asked("1.0.0")).await).0, "1.0.0");
+    assert_eq!(
+        seen(opened.registry_chart(&asked("1.0.0")).await).0,
+        "1.0.0"
+    );
     assert_eq!(
         tokens.issued().len(),
         before + 1,
@@ -167,7 +171,7 @@ async fn a_token_is_fetched_once_and_again_when_the_registry_refuses_it() {
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     for version in ["1.1.0", "1.0.0", "^1"] {
-        seen(opened.from_registry(&asked(version)).await);
+        seen(opened.registry_chart(&asked(version)).await);
     }
     assert_eq!(tokens.issued().len(), before + 2, "renewed once");
 }
@@ -182,7 +186,7 @@ async fn a_login_that_the_token_service_refuses_is_said_without_it() {
     for secret in [None, Some("wrong")] {
         for version in ["1.0.0", "^1"] {
             let asked = with_secret(secret, source(&registry, "app", version));
-            let error = opened.from_registry(&asked).await.unwrap_err();
+            let error = opened.registry_chart(&asked).await.unwrap_err();
             assert_eq!(error.reason(), Reason::AuthFailed, "{error}");
             let shown = format!("{error} {error:?}");
             assert!(
@@ -199,7 +203,7 @@ async fn a_token_is_for_pulling_one_chart_only() {
     let registry = with_tokens(&tokens);
     let bench = Bench::new().secret("login", &LOGIN);
     let asked = with_secret(Some("login"), source(&registry, "app", "^1"));
-    seen(charts(&registry, &bench).from_registry(&asked).await);
+    seen(charts(&registry, &bench).registry_chart(&asked).await);
     let last = tokens.requests().pop().unwrap();
     assert_eq!(last.scope, "repository:team/app:pull");
     assert!(!registry.log().contains("canary"));
@@ -223,13 +227,39 @@ async fn a_blob_that_is_kept_elsewhere_is_fetched_without_credentials() {
     let bench = Bench::new().secret("login", &LOGIN);
     let asked = with_secret(Some("login"), source(&registry, "app", "1.0.0"));
     assert_eq!(
-        seen(charts(&registry, &bench).from_registry(&asked).await).1,
+        seen(charts(&registry, &bench).registry_chart(&asked).await).1,
         "1.0.0"
     );
     let requests = storage.requests();
     assert_eq!(requests.len(), 1, "{requests:?}");
     assert_eq!(requests[0].authorization, None);
     assert!(requests[0].path.starts_with(&path), "{requests:?}");
+}
+
+#[tokio::test]
+async fn tags_are_listed_again_within_the_interval_when_something_has_changed() {
+    let registry = open();
+    registry.push("app", "1.0.0").unwrap();
+    let bench = Bench::new().every(Duration::from_secs(3600));
+    let mut opened = charts(&registry, &bench);
+    let range = source(&registry, "app", "^1");
+    let tag = OciSource {
+        tag: Some("1.0.0".to_owned()),
+        ..range.clone()
+    };
+    assert_eq!(seen(opened.registry_chart(&range).await).0, "1.0.0");
+    let first = opened.registry_chart(&tag).await.unwrap();
+    registry.push("app", "1.1.0").unwrap();
+    let (_, manifest) = registry.manifest("app", "1.1.0").unwrap();
+    let manifest = String::from_utf8(manifest).unwrap();
+    registry.put_manifest("app", "1.0.0", manifest).unwrap();
+    assert_eq!(seen(opened.registry_chart(&range).await).0, "1.0.0");
+    let unchanged = opened.registry_chart(&tag).await.unwrap();
+    assert_eq!(unchanged.digest, first.digest);
+    opened.want(Freshness::since(Instant::now()));
+    assert_eq!(seen(opened.registry_chart(&range).await).0, "1.1.0");
+    let moved = opened.registry_chart(&tag).await.unwrap();
+    assert_ne!(moved.digest, first.digest);
 }
 
 const LOGIN: [(&str, &str); 2] = [("username", "robot"), ("password", "secret-canary")];

@@ -1,8 +1,8 @@
 //! Versions, caches and credentials of Helm repositories.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use helm_operator::source::{HelmRepositorySource, Reason};
+use helm_operator::source::{Freshness, HelmRepositorySource, Reason};
 use testkit::{ChartAnswer, ChartServer, chart_archive};
 
 use crate::{Bench, secret_ref, seen, source};
@@ -28,10 +28,10 @@ async fn a_range_means_the_newest_version_and_a_newer_one_is_seen() {
     let server = serve(&["1.0.0", "1.2.0", "2.0.0-rc.1"]);
     let charts = Bench::new().charts();
     let asked = source(&server.url(), "app", "1.x");
-    let first = charts.from_repository(&asked).await.unwrap();
+    let first = charts.repository_chart(&asked).await.unwrap();
     assert_eq!(first.revision, "1.2.0");
     server.add_chart("app", "1.3.0", chart_archive("app", "1.3.0", &[]).unwrap());
-    let second = charts.from_repository(&asked).await.unwrap();
+    let second = charts.repository_chart(&asked).await.unwrap();
     assert_eq!(second.revision, "1.3.0");
     assert_ne!(first.digest, second.digest);
 }
@@ -42,12 +42,12 @@ async fn an_exact_version_that_was_fetched_causes_no_request_even_after_a_restar
     let bench = Bench::new();
     let asked = source(&server.url(), "app", "1.0.0");
     assert_eq!(
-        seen(bench.charts().from_repository(&asked).await),
+        seen(bench.charts().repository_chart(&asked).await),
         ("1.0.0".into(), "1.0.0".into())
     );
     server.forget();
     assert_eq!(
-        seen(bench.charts().from_repository(&asked).await),
+        seen(bench.charts().repository_chart(&asked).await),
         ("1.0.0".into(), "1.0.0".into())
     );
     assert_eq!(paths(&server), Vec::<String>::new());
@@ -59,9 +59,9 @@ async fn an_index_that_did_not_change_is_one_conditional_request() {
     let bench = Bench::new();
     let asked = source(&server.url(), "app", "^1");
     for charts in [bench.charts(), bench.charts()] {
-        charts.from_repository(&asked).await.unwrap();
+        charts.repository_chart(&asked).await.unwrap();
         server.forget();
-        charts.from_repository(&asked).await.unwrap();
+        charts.repository_chart(&asked).await.unwrap();
         let requests = server.requests();
         assert_eq!(requests.len(), 1, "{requests:?}");
         assert!(requests[0].if_none_match.is_some());
@@ -75,7 +75,7 @@ async fn many_releases_share_one_download_of_the_index() {
     let asked: Vec<_> = (0..30)
         .map(|at| source(&server.url(), "app", ["~1.0", "~1.1", "*"][at % 3]))
         .collect();
-    let all = asked.iter().map(|asked| charts.from_repository(asked));
+    let all = asked.iter().map(|asked| charts.repository_chart(asked));
     for found in futures::future::join_all(all).await {
         found.unwrap();
     }
@@ -84,6 +84,36 @@ async fn many_releases_share_one_download_of_the_index() {
         .filter(|path| path == "/index.yaml")
         .count();
     assert_eq!(index, 1);
+}
+
+#[tokio::test]
+async fn a_change_looks_at_the_index_again_once_for_all_releases() {
+    let server = serve(&["1.0.0"]);
+    let mut charts = Bench::new().every(Duration::from_secs(3600)).charts();
+    let asked: Vec<_> = (0..20)
+        .map(|at| source(&server.url(), "app", ["1.x", "^1", "*"][at % 3]))
+        .collect();
+    let revisions = async |charts: &crate::Opened| -> Vec<String> {
+        let all = asked.iter().map(|asked| charts.repository_chart(asked));
+        let found = futures::future::join_all(all).await;
+        found.into_iter().map(|it| it.unwrap().revision).collect()
+    };
+    assert_eq!(revisions(&charts).await, ["1.0.0"; 20]);
+    server.add_chart("app", "1.5.0", chart_archive("app", "1.5.0", &[]).unwrap());
+    server.forget();
+    assert_eq!(revisions(&charts).await, ["1.0.0"; 20], "not due yet");
+    assert_eq!(paths(&server), Vec::<String>::new());
+    charts.want(Freshness::since(Instant::now()));
+    for _ in 0..2 {
+        assert_eq!(revisions(&charts).await, ["1.5.0"; 20]);
+    }
+    let requests = server.requests();
+    let index: Vec<_> = requests
+        .iter()
+        .filter(|request| request.path == "/index.yaml")
+        .collect();
+    assert_eq!(index.len(), 1, "{requests:?}");
+    assert!(index[0].if_none_match.is_some(), "it is conditional");
 }
 
 #[tokio::test]
@@ -118,7 +148,7 @@ async fn what_is_not_there_is_said_with_what_is() {
         ("stable/app", "*", Reason::InvalidSource, "write \"app\""),
     ] {
         let error = charts
-            .from_repository(&source(&server.url(), name, version))
+            .repository_chart(&source(&server.url(), name, version))
             .await
             .unwrap_err();
         assert_eq!(error.reason(), reason, "{error}");
@@ -145,11 +175,11 @@ async fn the_secret_of_the_release_opens_a_private_repository() {
         ..source(&server.url(), "app", "*")
     };
     assert_eq!(
-        seen(charts.from_repository(&asked(Some("good"))).await).0,
+        seen(charts.repository_chart(&asked(Some("good"))).await).0,
         "1.0.0"
     );
     for secret in [None, Some("wrong"), Some("absent")] {
-        let error = charts.from_repository(&asked(secret)).await.unwrap_err();
+        let error = charts.repository_chart(&asked(secret)).await.unwrap_err();
         assert_eq!(error.reason(), Reason::AuthFailed, "{error}");
         assert!(!error.to_string().contains("canary"), "{error}");
     }
@@ -176,7 +206,7 @@ async fn credentials_stay_with_their_repository_unless_they_are_passed_on() {
             ..source(&home.url(), "app", "*")
         };
         other.forget();
-        charts.from_repository(&asked).await.unwrap();
+        charts.repository_chart(&asked).await.unwrap();
         let seen = other.requests().pop().unwrap().authorization;
         assert_eq!(seen.is_some(), expected, "passCredentials: {passes}");
     }
@@ -200,7 +230,7 @@ async fn a_redirect_to_another_host_carries_no_credentials() {
             ..source(&home.url(), "app", "*")
         };
         other.forget();
-        charts.from_repository(&asked).await.unwrap();
+        charts.repository_chart(&asked).await.unwrap();
         assert_eq!(
             other.requests().pop().unwrap().authorization,
             None,
@@ -218,11 +248,11 @@ async fn a_login_in_the_address_is_used_and_never_shown() {
         .replace("http://", "http://robot:p%40ss%2Fcanary@");
     let charts = Bench::new().charts();
     assert_eq!(
-        seen(charts.from_repository(&source(&url, "app", "*")).await).0,
+        seen(charts.repository_chart(&source(&url, "app", "*")).await).0,
         "1.0.0"
     );
     let error = charts
-        .from_repository(&source(&url, "nope", "*"))
+        .repository_chart(&source(&url, "nope", "*"))
         .await
         .unwrap_err();
     assert!(!error.to_string().contains("canary"), "{error}");
@@ -241,7 +271,7 @@ async fn a_path_below_the_host_and_an_absolute_address_are_followed() {
         format!("{}/team/", server.url()),
     ] {
         assert_eq!(
-            seen(charts.from_repository(&source(&url, "sub", "")).await).0,
+            seen(charts.repository_chart(&source(&url, "sub", "")).await).0,
             "3.0.0"
         );
     }

@@ -13,6 +13,7 @@ use zeroize::Zeroizing;
 use super::challenge::{self, Challenge};
 use crate::source::access::Access;
 use crate::source::cache::{ArtifactCache, digest_of, hex_of};
+use crate::source::fresh::{Freshness, Remembered, Slots};
 use crate::source::http::{Answer, Http, Request, host_and_port, printable, read_body};
 use crate::source::index::{self, Selection};
 use crate::source::repository::refused;
@@ -111,13 +112,10 @@ pub(in crate::source) struct Registries {
     /// How long a list of tags serves, and what a tag was found to be.
     interval: Duration,
     tokens: Mutex<HashMap<String, Token>>,
-    tags: Mutex<Tags>,
-    /// The chart layer behind a tag, and when that was asked; digests keep theirs for ever.
-    layers: Mutex<HashMap<String, (Instant, String)>>,
+    tags: Slots<Remembered<Arc<Vec<Version>>>>,
+    /// The digest of the chart layer behind a tag; digests keep theirs for ever.
+    layers: Slots<Remembered<String>>,
 }
-
-/// The versions of each chart, and when they were listed.
-type Tags = HashMap<String, (Instant, Arc<Vec<Version>>)>;
 
 struct Token {
     value: Zeroizing<String>,
@@ -172,8 +170,8 @@ impl Registries {
             archive_bytes,
             interval,
             tokens: Mutex::default(),
-            tags: Mutex::default(),
-            layers: Mutex::default(),
+            tags: Slots::default(),
+            layers: Slots::default(),
         }
     }
 
@@ -187,9 +185,12 @@ impl Registries {
         chart: &Reference,
         access: &Access,
         version: Option<&str>,
+        freshness: Freshness,
     ) -> Result<(String, Vec<u8>), SourceError> {
-        let version = self.resolve(chart, access, version).await?;
-        let content = self.pull(chart, access, &tag_of(&version)).await?;
+        let version = self.resolve(chart, access, version, freshness).await?;
+        let content = self
+            .pull(chart, access, &tag_of(&version), freshness)
+            .await?;
         Ok((version, content))
     }
 
@@ -202,6 +203,7 @@ impl Registries {
         chart: &Reference,
         access: &Access,
         tag: &str,
+        freshness: Freshness,
     ) -> Result<Vec<u8>, SourceError> {
         let tag = tag_of(tag);
         let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
@@ -209,7 +211,7 @@ impl Registries {
             let text = format!("{tag:?} cannot be a tag: it has letters, digits, and _ . -");
             return Err(SourceError::new(Reason::InvalidSource, text));
         }
-        self.pull(chart, access, &tag).await
+        self.pull(chart, access, &tag, freshness).await
     }
 
     /// Which version is meant: an exact one and a digest are taken as they are.
@@ -221,10 +223,11 @@ impl Registries {
         chart: &Reference,
         access: &Access,
         version: Option<&str>,
+        freshness: Freshness,
     ) -> Result<String, SourceError> {
         match version {
             Some(exact) if exact.starts_with("sha256:") || is_exact(exact) => Ok(exact.to_owned()),
-            range => self.newest(chart, access, range).await,
+            range => self.newest(chart, access, range, freshness).await,
         }
     }
 
@@ -236,16 +239,17 @@ impl Registries {
         &self,
         chart: &Reference,
         access: &Access,
+        freshness: Freshness,
     ) -> Result<Arc<Vec<Version>>, SourceError> {
         let key = format!("{chart} {}", id_text(access));
-        if let Some((at, known)) = self.tags().get(&key)
-            && at.elapsed() < self.interval
-        {
-            return Ok(Arc::clone(known));
+        let slot = self.tags.slot(&key);
+        let mut listed = slot.lock().await;
+        if let Some(known) = listed.serve(freshness, self.interval) {
+            return known;
         }
-        let tags = Arc::new(self.list_tags(chart, access).await?);
-        self.tags().insert(key, (Instant::now(), Arc::clone(&tags)));
-        Ok(tags)
+        let asked = Instant::now();
+        let tags = self.list_tags(chart, access).await;
+        listed.keep(asked, tags.map(Arc::new))
     }
 
     async fn newest(
@@ -253,8 +257,9 @@ impl Registries {
         chart: &Reference,
         access: &Access,
         range: Option<&str>,
+        freshness: Freshness,
     ) -> Result<String, SourceError> {
-        let versions = self.versions(chart, access).await?;
+        let versions = self.versions(chart, access, freshness).await?;
         let listed: Vec<&Version> = versions.iter().collect();
         let text = |at: &usize| listed.get(*at).map(|it| it.original().to_owned());
         match index::select(&listed, range) {
@@ -310,36 +315,50 @@ impl Registries {
         Ok(versions)
     }
 
-    /// Gets the chart layer behind a tag or a digest.
+    /// Gets the chart layer behind a tag or a digest. All who want the same wait for one download.
     async fn pull(
         &self,
         chart: &Reference,
         access: &Access,
         tag: &str,
+        freshness: Freshness,
     ) -> Result<Vec<u8>, SourceError> {
         let key = format!("{chart} {} {tag}", id_text(access));
-        if let Some(found) = self
-            .known_layer(&key, tag)
-            .and_then(|it| self.artifacts.get(&it))
+        let slot = self.layers.slot(&key);
+        let mut known = slot.lock().await;
+        let (freshness, interval) = match tag.starts_with("sha256:") {
+            true => (Freshness::by_interval(), Duration::MAX),
+            false => (freshness, self.interval),
+        };
+        if let Some(known) = known.serve(freshness, interval)
+            && let Some(found) = self.artifacts.get(&known?)
         {
             return Ok(found);
         }
-        let layer = self.chart_layer(chart, access, tag).await?;
-        self.layers()
-            .insert(key, (Instant::now(), layer.digest.clone()));
-        if let Some(found) = self.artifacts.get(&layer.digest) {
-            return Ok(found);
-        }
-        let content = self.blob(chart, access, &layer).await?;
-        self.artifacts.put(&content)?;
-        Ok(content)
+        let asked = Instant::now();
+        let pulled = self.pull_layer(chart, access, tag).await;
+        let outcome = pulled.as_ref().map(|(digest, _)| digest.clone());
+        known.keep(asked, outcome.map_err(Clone::clone))?;
+        pulled.map(|(_, content)| content)
     }
 
-    fn known_layer(&self, key: &str, tag: &str) -> Option<String> {
-        let layers = self.layers();
-        let (asked, digest) = layers.get(key)?;
-        let serves = tag.starts_with("sha256:") || asked.elapsed() < self.interval;
-        serves.then(|| digest.clone())
+    /// The digest of the chart layer behind a tag, and its content.
+    async fn pull_layer(
+        &self,
+        chart: &Reference,
+        access: &Access,
+        tag: &str,
+    ) -> Result<(String, Vec<u8>), SourceError> {
+        let layer = self.chart_layer(chart, access, tag).await?;
+        let content = match self.artifacts.get(&layer.digest) {
+            Some(found) => found,
+            None => {
+                let content = self.blob(chart, access, &layer).await?;
+                self.artifacts.put(&content)?;
+                content
+            }
+        };
+        Ok((layer.digest, content))
     }
 
     async fn chart_layer(
@@ -560,14 +579,6 @@ impl Registries {
 
     fn tokens(&self) -> std::sync::MutexGuard<'_, HashMap<String, Token>> {
         self.tokens.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tags(&self) -> std::sync::MutexGuard<'_, Tags> {
-        self.tags.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn layers(&self) -> std::sync::MutexGuard<'_, HashMap<String, (Instant, String)>> {
-        self.layers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
