@@ -1,5 +1,6 @@
 //! A GitOps daemon that keeps Helm releases equal to what git says.
 
+pub mod admission;
 pub mod api;
 pub mod cli;
 pub mod gitsync;

@@ -17,6 +17,19 @@ const INSTALL: [&str; 5] = [
     "--set=createNamespace=true",
 ];
 
+/// What renders deploy/monitoring.yaml: what Prometheus and Grafana need of the same release.
+const MONITORING: [&str; 9] = [
+    "helm-operator",
+    "charts/helm-operator",
+    "--namespace=helm-operator",
+    "--set=prometheus.podMonitor.create=true",
+    "--set=prometheus.rules.create=true",
+    "--set=dashboards.create=true",
+    "--show-only=templates/podmonitor.yaml",
+    "--show-only=templates/prometheusrule.yaml",
+    "--show-only=templates/dashboard.yaml",
+];
+
 fn ours(arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_helm-operator"));
     run(command
@@ -76,6 +89,7 @@ fn install_manifest_and_the_crd_of_the_chart_are_up_to_date() {
     let crd = fs::read_to_string(repository().join("crds/helmreleases.yaml")).unwrap();
     same_as_file("charts/helm-operator/crds/helmreleases.yaml", &crd);
     same_as_file("deploy/install.yaml", &ours(&INSTALL));
+    same_as_file("deploy/monitoring.yaml", &ours(&MONITORING));
 }
 
 fn same_as_file(path: &str, wanted: &str) {

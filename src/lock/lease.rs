@@ -10,6 +10,11 @@ use kube::{Api, Client};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::leadership::{Leadership, since_boot};
+
+/// Timers are not exact: a try a little later than the end of a lease surely comes after it.
+const SHORTLY: Duration = Duration::from_millis(5);
+
 /// Where the Lease is and how it is held.
 #[derive(Clone, Debug)]
 pub struct LeaseSettings {
@@ -43,6 +48,48 @@ impl LeaseSettings {
             retry: Duration::from_secs(2),
         }
     }
+
+    /// Whether these times keep two holders apart.
+    ///
+    /// # Errors
+    /// Says which of them does not fit.
+    pub fn check(&self) -> Result<(), String> {
+        let Self {
+            lease,
+            renew_deadline,
+            retry,
+            ..
+        } = self;
+        if *lease < Duration::from_secs(1) {
+            return Err(format!(
+                "a lease of {lease:?} is too short: give 1s or more"
+            ));
+        }
+        if renew_deadline >= lease {
+            return Err(format!(
+                "the renew deadline {renew_deadline:?} has to be shorter than the lease {lease:?}: \
+                 the holder has to stop before another may begin"
+            ));
+        }
+        if retry >= renew_deadline || retry.is_zero() {
+            return Err(format!(
+                "the retry period {retry:?} has to be shorter than the renew deadline \
+                 {renew_deadline:?}, and more than nothing"
+            ));
+        }
+        Ok(())
+    }
+
+    /// The time between the end of a holder that could not renew and the earliest start of the next one.
+    fn margin(&self) -> Duration {
+        self.lease.saturating_sub(self.renew_deadline)
+    }
+
+    /// The lease in the whole seconds that the record holds, rounded up: others may wait longer, and
+    /// never shorter.
+    fn lease_seconds(&self) -> Option<i32> {
+        i32::try_from(self.lease.as_millis().div_ceil(1000)).ok()
+    }
 }
 
 /// Why the Lease could not be read or written.
@@ -56,72 +103,11 @@ pub enum LeaseError {
     Deadline(Duration),
 }
 
-/// Whether this process leads, and until when it may believe so.
-#[derive(Clone, Debug)]
-pub struct Leadership {
-    until: watch::Receiver<Option<Instant>>,
-}
-
-impl Leadership {
-    /// Leadership that never ends: for a daemon that runs without election.
-    #[must_use]
-    pub fn always() -> Self {
-        let far = Instant::now() + Duration::from_secs(100 * 365 * 24 * 3600);
-        Self {
-            until: watch::channel(Some(far)).1,
-        }
-    }
-
-    /// Leadership that never comes.
-    #[cfg(test)]
-    pub(crate) fn never() -> Self {
-        Self {
-            until: watch::channel(None).1,
-        }
-    }
-
-    /// Whether a write may be sent now. It is asked before each one: a process that was stopped for
-    /// longer than its lease finds here that its time has passed.
-    #[must_use]
-    pub fn is_held(&self) -> bool {
-        self.until
-            .borrow()
-            .is_some_and(|until| Instant::now() < until)
-    }
-
-    /// Returns when this process leads.
-    pub async fn acquired(&mut self) {
-        while !self.is_held() {
-            if self.until.changed().await.is_err() {
-                // The election is gone and will never tell.
-                std::future::pending::<()>().await;
-            }
-        }
-    }
-
-    /// Returns when this process does not lead any more.
-    pub async fn lost(&mut self) {
-        loop {
-            let until = *self.until.borrow_and_update();
-            let Some(until) = until.filter(|until| Instant::now() < *until) else {
-                return;
-            };
-            tokio::select! {
-                () = tokio::time::sleep_until(until) => {}
-                changed = self.until.changed() => if changed.is_err() {
-                    tokio::time::sleep_until(until).await;
-                    return;
-                },
-            }
-        }
-    }
-}
-
 /// One process's part in the election.
 pub struct LeaderLease {
     api: Api<Lease>,
     settings: LeaseSettings,
-    until: watch::Sender<Option<Instant>>,
+    until: watch::Sender<Option<Duration>>,
     /// The last holder that was seen, and when its record last changed, by our own clock: the clocks
     /// of two machines are never compared.
     seen: Option<(Lease, Instant)>,
@@ -141,6 +127,7 @@ impl LeaderLease {
     pub fn new(client: Client, settings: LeaseSettings) -> (Self, Leadership) {
         let api = Api::namespaced(client, &settings.namespace);
         let (until, receiver) = watch::channel(None);
+        let margin = settings.margin();
         (
             Self {
                 api,
@@ -148,7 +135,7 @@ impl LeaderLease {
                 until,
                 seen: None,
             },
-            Leadership { until: receiver },
+            Leadership::new(receiver, margin),
         )
     }
 
@@ -158,7 +145,7 @@ impl LeaderLease {
         let mut stop = std::pin::pin!(stop);
         loop {
             // Counted from before the request: the lease that others see cannot end earlier.
-            let asked = Instant::now();
+            let asked = since_boot();
             match self.try_acquire().await {
                 Ok(true) => {
                     self.until
@@ -171,7 +158,7 @@ impl LeaderLease {
             }
             tokio::select! {
                 () = &mut stop => break,
-                () = tokio::time::sleep(self.settings.retry) => {}
+                () = tokio::time::sleep(self.pause()) => {}
             }
         }
         self.release().await;
@@ -243,13 +230,33 @@ impl LeaderLease {
         if holder.is_empty() || holder == self.settings.identity {
             return true;
         }
-        let seconds = spec
-            .lease_duration_seconds
-            .and_then(|s| u64::try_from(s).ok());
-        let lasts = seconds.map_or(self.settings.lease, Duration::from_secs);
+        let lasts = self.lasts(lease);
         self.seen
             .as_ref()
             .is_some_and(|(_, since)| since.elapsed() >= lasts)
+    }
+
+    /// How long a record that does not change counts, as its holder has written.
+    fn lasts(&self, lease: &Lease) -> Duration {
+        let seconds = lease
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.lease_duration_seconds)
+            .and_then(|seconds| u64::try_from(seconds).ok());
+        seconds.map_or(self.settings.lease, Duration::from_secs)
+    }
+
+    /// The time to the next try: whoever waits for the end of another's lease tries then, not later.
+    fn pause(&self) -> Duration {
+        let retry = self.settings.retry;
+        let ends = self.seen.as_ref().map(|(lease, since)| {
+            let ends = *since + self.lasts(lease);
+            ends.saturating_duration_since(Instant::now())
+        });
+        match ends {
+            Some(left) if !left.is_zero() => retry.min(left + SHORTLY),
+            _ => retry,
+        }
     }
 
     async fn release(&mut self) {
@@ -288,7 +295,7 @@ fn next_lease(found: &Lease, settings: &LeaseSettings, now: Timestamp) -> Lease 
     let now = MicroTime(now);
     let spec = LeaseSpec {
         holder_identity: Some(settings.identity.clone()),
-        lease_duration_seconds: i32::try_from(settings.lease.as_secs()).ok(),
+        lease_duration_seconds: settings.lease_seconds(),
         acquire_time: if renews {
             old.acquire_time
         } else {
@@ -327,30 +334,82 @@ mod tests {
         assert_eq!(spec(&taken).lease_duration_seconds, Some(15));
     }
 
+    #[test]
+    fn times_that_let_two_lead_at_once_are_refused() {
+        let with = |lease, renew, retry| {
+            LeaseSettings {
+                lease: Duration::from_millis(lease),
+                renew_deadline: Duration::from_millis(renew),
+                retry: Duration::from_millis(retry),
+                ..settings("a")
+            }
+            .check()
+        };
+        assert_eq!(settings("a").check(), Ok(()));
+        assert_eq!(with(2000, 1500, 200), Ok(()));
+        for (lease, renew, retry) in [
+            (900, 500, 100),
+            (10_000, 10_000, 2000),
+            (15_000, 20_000, 2000),
+            (15_000, 10_000, 10_000),
+            (15_000, 10_000, 0),
+        ] {
+            assert!(
+                with(lease, renew, retry).is_err(),
+                "{lease} {renew} {retry}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_lease_of_parts_of_seconds_is_written_rounded_up() {
+        let mut short = settings("a");
+        short.lease = Duration::from_millis(1200);
+        let lease = next_lease(&Lease::default(), &short, Timestamp::now());
+        assert_eq!(lease.spec.unwrap().lease_duration_seconds, Some(2));
+    }
+
+    /// A client that nobody is asked through.
+    fn observer(identity: &str) -> LeaderLease {
+        let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        let client = Client::try_from(config).unwrap();
+        LeaderLease::new(client, settings(identity)).0
+    }
+
+    /// R-14: what the holder's clock says does not matter, only whether its record changes.
     #[tokio::test(start_paused = true)]
-    async fn leadership_ends_by_itself_when_it_is_not_renewed() {
-        let (sender, receiver) = watch::channel(None);
-        let mut leadership = Leadership { until: receiver };
-        assert!(!leadership.is_held());
-        sender.send_replace(Some(Instant::now() + Duration::from_secs(10)));
-        leadership.acquired().await;
-        tokio::time::advance(Duration::from_secs(9)).await;
-        assert!(leadership.is_held());
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(!leadership.is_held());
-        leadership.lost().await;
+    async fn clocks_of_two_machines_are_never_compared() {
+        let mut observer = observer("b");
+        let wrong = [-3600, 3600].map(jiff::SignedDuration::from_secs);
+        for skew in wrong {
+            let holder = settings("a");
+            let at =
+                |second: i64| Timestamp::now() + skew + jiff::SignedDuration::from_secs(second);
+            let mut lease = next_lease(&Lease::default(), &holder, at(0));
+            for second in [2, 4] {
+                observer.observe(&lease);
+                assert!(!observer.may_take(&lease));
+                tokio::time::advance(Duration::from_secs(14)).await;
+                assert!(!observer.may_take(&lease));
+                lease = next_lease(&lease, &holder, at(second));
+            }
+            observer.observe(&lease);
+            // A clock that stands still: the record changes by its version of the object only.
+            observer.observe(&lease.clone());
+            tokio::time::advance(Duration::from_secs(15)).await;
+            assert!(observer.may_take(&lease));
+        }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_renewal_moves_the_end() {
-        let (sender, receiver) = watch::channel(Some(Instant::now() + Duration::from_secs(10)));
-        let mut leadership = Leadership { until: receiver };
-        let started = Instant::now();
-        let renew = async {
-            tokio::time::sleep(Duration::from_secs(8)).await;
-            sender.send_replace(Some(Instant::now() + Duration::from_secs(10)));
-        };
-        tokio::join!(renew, leadership.lost());
-        assert_eq!(started.elapsed(), Duration::from_secs(18));
+    async fn who_waits_tries_again_at_the_end_of_the_lease() {
+        let mut observer = observer("b");
+        let lease = next_lease(&Lease::default(), &settings("a"), Timestamp::now());
+        assert_eq!(observer.pause(), Duration::from_secs(2));
+        observer.observe(&lease);
+        tokio::time::advance(Duration::from_secs(14)).await;
+        assert_eq!(observer.pause(), Duration::from_secs(1) + SHORTLY);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        assert_eq!(observer.pause(), Duration::from_secs(2));
     }
 }

@@ -6,6 +6,9 @@ use std::time::Duration;
 use helm_kube::{Cluster, Halt, Machine};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::Instant;
+use tracing::Instrument;
+
+use crate::telemetry::TRACE;
 
 /// The right to do work: at most `--workers` of them are out at a time. A wait gives it back.
 #[derive(Debug)]
@@ -77,6 +80,17 @@ pub(crate) struct Abandoned;
 
 /// Runs an action to its end. While it waits, the slot is free for others.
 pub(crate) async fn carry_out<T>(
+    cluster: &Cluster,
+    machine: Machine<T>,
+    slot: &mut Slot,
+    shutdown: &Shutdown,
+) -> Result<T, Abandoned> {
+    let span = tracing::info_span!(target: TRACE, "apply");
+    let carried = carry(cluster, machine, slot, shutdown);
+    carried.instrument(span).await
+}
+
+async fn carry<T>(
     cluster: &Cluster,
     machine: Machine<T>,
     slot: &mut Slot,

@@ -1,6 +1,7 @@
 //! Install and upgrade: render, act, and what follows.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use goyaml::Tree;
 use helm_engine::{Chart, RenderOptions, Rendered};
@@ -12,8 +13,11 @@ use super::act::carry_out;
 use super::reconcile::{End, Inputs, Sync};
 use super::trouble::{Stage, Trouble, is_retried, render_failure};
 use crate::api::{Reason, resource_id};
-use crate::status::{Failure, Progress};
-use crate::telemetry::Action as Timed;
+use crate::status::{Failure, Progress, Written};
+use crate::telemetry::{Action as Timed, TRACE};
+
+/// How long a watch may take to show a change that is known of.
+const LAG: Duration = Duration::from_secs(2);
 
 impl Sync<'_> {
     pub(super) async fn chart(&mut self, inputs: &Inputs) -> Result<Arc<Chart>, End> {
@@ -66,7 +70,8 @@ impl Sync<'_> {
         let last = self.last_release(history).await?;
         let config = self.config(inputs, last.as_ref());
         let chart = super::compare::with_old_defaults(chart, last.as_ref());
-        let render = move || helm_engine::render(&chart, &config, &options);
+        let span = tracing::info_span!(target: TRACE, "render");
+        let render = move || span.in_scope(|| helm_engine::render(&chart, &config, &options));
         let rendered = match tokio::task::spawn_blocking(render).await {
             Ok(rendered) => rendered,
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
@@ -164,7 +169,7 @@ impl Sync<'_> {
         } else {
             Progress::Upgrading
         };
-        self.begin(progress, &inputs).await;
+        self.begin(progress, &inputs).await?;
         let (machine, timed) = if is_install {
             (helm_kube::install(deploy), Timed::Install)
         } else {
@@ -196,8 +201,11 @@ impl Sync<'_> {
         }
     }
 
-    /// Says in the status that a long action begins, before its first request.
-    pub(super) async fn begin(&mut self, progress: Progress, inputs: &Inputs) {
+    /// Says in the status that a long action begins, before its first request. The answer tells whether
+    /// the spec that is acted on is still the newest: a watch that lags behind, as that of a replica that
+    /// has just taken over may do, deploys nothing old.
+    pub(super) async fn begin(&mut self, progress: Progress, inputs: &Inputs) -> Result<(), End> {
+        let unedited = self.edit.clone();
         self.note_attempt(inputs);
         let spec = &self.release.spec;
         let timeout = match progress {
@@ -214,7 +222,15 @@ impl Sync<'_> {
             Progress::Uninstalling => "running uninstall",
         };
         tracing::info!(release = %self.key, revision = inputs.artifact.revision, "{verb}");
-        self.publish().await;
+        if matches!(
+            self.publish().await,
+            Some(Written::Overtaken | Written::Gone)
+        ) {
+            tracing::info!(release = %self.key, "the object has changed meanwhile: nothing is done");
+            self.edit = unedited;
+            return Err(End::Waiting(LAG));
+        }
+        Ok(())
     }
 
     /// What follows an install or upgrade that came to its end.

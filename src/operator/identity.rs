@@ -6,13 +6,12 @@ use std::time::{Duration, Instant};
 
 use helm_kube::{Cluster, ClusterOptions};
 use k8s_openapi::api::core::v1::Secret;
-use kube::client::ClientBuilder;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Config};
 
 use super::trouble::{Stage, Trouble};
 use crate::api::{HelmRelease, NamespacedName, Reason};
-use crate::lock::{LeaderGuard, Leadership};
+use crate::lock::{LeaderGuard, Leadership, guarded_client};
 use crate::watch::SourceKind;
 
 /// The most clients that are kept; those that were not used for the longest time go first.
@@ -200,11 +199,8 @@ fn invalid(secret: &NamespacedName, why: &str) -> Trouble {
     Trouble::new(Stage::Decision, Reason::KubeConfigInvalid, message)
 }
 
-fn connect(mut config: Config, guard: &LeaderGuard) -> Result<Cluster, kube::Error> {
-    // Retries with deadlines are the callers' business.
-    config.default_retry = false;
-    config.connect_timeout = Some(Duration::from_secs(10));
-    let client = ClientBuilder::try_from(config)?.with_layer(guard).build();
+fn connect(config: Config, guard: &LeaderGuard) -> Result<Cluster, kube::Error> {
+    let client = guarded_client(config, guard)?;
     Ok(Cluster::new(client, ClusterOptions::default()))
 }
 

@@ -22,6 +22,7 @@ mod rollback;
 mod run;
 mod secrets;
 mod trouble;
+mod validate;
 mod values;
 mod wake;
 
@@ -33,6 +34,7 @@ pub use preview::{Preview, preview};
 pub use queue::{Priority, Queue, Taken};
 pub use run::{Operator, Parts, Stopped};
 pub use secrets::ClusterSecrets;
+pub use validate::{complaints, schema_complaint};
 pub(crate) use values::{lay_content, tree as values_of_json};
 
 /// Settings for tests: the defaults of the flags.

@@ -8,6 +8,8 @@ use helm_kube::{Cluster, Driver, History, RecoverContext, RecoveryPlan, ReleaseK
 use jiff::Timestamp;
 use kube::ResourceExt;
 use tokio::time::Instant;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use super::act::{Abandoned, Slot};
 use super::context::{Attempted, Context, Settled};
@@ -21,7 +23,7 @@ use crate::api::{
 };
 use crate::source::{ChartArtifact, Freshness};
 use crate::status::{EventNote, Failure, StatusEdit};
-use crate::telemetry::Action as Timed;
+use crate::telemetry::{Action as Timed, TRACE};
 
 /// When the key is looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,23 @@ pub(super) enum End {
     Failed(Failure, Option<Duration>),
     /// The daemon stops.
     Abandoned,
+}
+
+impl End {
+    /// Notes it in the span of the reconciliation.
+    fn note(&self, span: &Span) {
+        let outcome = match self {
+            Self::Settled => "settled",
+            Self::Held => "held",
+            Self::Waiting(_) => "waiting",
+            Self::Failed(failure, _) => {
+                span.record("otel.status_code", "ERROR");
+                &failure.reason
+            }
+            Self::Abandoned => "abandoned",
+        };
+        span.record("outcome", outcome);
+    }
 }
 
 impl From<Trouble> for End {
@@ -113,8 +132,13 @@ pub(super) async fn sync(
     let target = release.release_key();
     let timer = context.metrics.time(Timed::Sync, target.clone());
     let mut sync = Sync::new(context, release, slot);
-    let end = sync.run().await;
+    let span = tracing::info_span!(
+        target: TRACE, "reconcile", release = %key, chart = Empty, revision = Empty,
+        outcome = Empty, otel.status_code = Empty,
+    );
+    let end = sync.run().instrument(span.clone()).await;
     timer.ended(!matches!(end, End::Failed(..)));
+    end.note(&span);
     sync.conclude(end).await
 }
 
@@ -256,7 +280,9 @@ impl<'a> Sync<'a> {
             self.context.sources.refresh(&source);
             freshness = freshness.and(Freshness::since(std::time::Instant::now()));
         }
-        let artifact = match self.context.sources.fetch(&source, freshness).await {
+        let span = tracing::info_span!(target: TRACE, "fetch");
+        let fetch = self.context.sources.fetch(&source, freshness);
+        let artifact = match fetch.instrument(span).await {
             Ok(artifact) => artifact,
             Err(error) if error.reason() == crate::source::Reason::Cloning => {
                 self.edit
@@ -286,6 +312,9 @@ impl<'a> Sync<'a> {
             digest,
         };
         let revision = &inputs.artifact.revision;
+        Span::current()
+            .record("chart", inputs.chart())
+            .record("revision", &**revision);
         self.about = format!(
             "chart {}, revision {revision}, digest {}",
             inputs.chart(),

@@ -53,12 +53,13 @@ impl Sync<'_> {
     }
 
     /// Writes the status as it is now. A failure to do so does not stop the action.
-    pub(super) async fn publish(&mut self) {
+    pub(super) async fn publish(&mut self) -> Option<Written> {
         self.observe_records();
         let status = self.edit.clone().into_status();
-        if let Err(error) = self.context.status.write(&self.release, status).await {
-            tracing::warn!(release = %self.key, %error, "status not written");
-        }
+        let written = self.context.status.write(&self.release, status).await;
+        written
+            .inspect_err(|error| tracing::warn!(release = %self.key, %error, "status not written"))
+            .ok()
     }
 
     /// Writes the final status and Events, and says when to look again.

@@ -21,7 +21,7 @@ impl Sync<'_> {
         inputs: &Inputs,
     ) -> Result<End, End> {
         let history = self.fresh_history().await?;
-        self.begin(Progress::RollingBack, inputs).await;
+        self.begin(Progress::RollingBack, inputs).await?;
         let newest = history.newest().map_or(0, |newest| newest.revision);
         let target = history.last_good_before(newest);
         let digest = target.and_then(super::decide::digest_of).map(str::to_owned);
@@ -107,7 +107,7 @@ impl Sync<'_> {
         };
         tracing::info!(release = %self.key, "going on with an interrupted {progress:?}");
         let failure = self.known_failure();
-        self.begin(progress, &inputs).await;
+        self.begin(progress, &inputs).await?;
         let settings = &self.context.settings;
         let options = match interrupted {
             Interrupted::Rollback => super::options::rollback(&self.release, settings),
@@ -147,7 +147,7 @@ impl Sync<'_> {
         inputs: &Inputs,
         is_install: bool,
     ) -> Result<End, End> {
-        self.begin(Progress::Testing, inputs).await;
+        self.begin(Progress::Testing, inputs).await?;
         let machine = helm_kube::test(Test {
             release: self.release_key(),
             history,

@@ -276,13 +276,13 @@ pub(crate) fn lay_content(
 }
 
 /// What one source adds.
-enum Layer {
+pub(crate) enum Layer {
     Whole(Tree),
     At(String, Value),
 }
 
 impl Layer {
-    fn lay_over(self, values: &mut Tree) -> Result<(), String> {
+    pub(crate) fn lay_over(self, values: &mut Tree) -> Result<(), String> {
         match self {
             Self::Whole(layer) => {
                 merge_values(values, layer);

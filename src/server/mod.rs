@@ -1,9 +1,13 @@
 //! The daemon's HTTP server: health, metrics, 1.4's `sync-git`, and push webhooks.
 
+mod debug;
 mod hooks;
+#[cfg(feature = "profiling")]
+mod profile;
 mod sources;
 
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,7 +22,10 @@ use tokio::net::TcpListener;
 
 use crate::telemetry::Metrics;
 
+pub use debug::debug_routes;
 pub use hooks::{Hooks, SyncRepository, hook_routes};
+#[cfg(feature = "profiling")]
+pub use profile::profile_routes;
 pub use sources::{RefReport, SourceReport, sources_routes};
 
 /// What `/readyz` looks at.
@@ -109,6 +116,7 @@ pub async fn serve(
         stopping.send(()).ok();
     };
     let router = router.layer(middleware::from_fn(limit_time));
+    let router = router.into_make_service_with_connect_info::<SocketAddr>();
     let server = axum::serve(listener, router)
         .with_graceful_shutdown(stop)
         .into_future();

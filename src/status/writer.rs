@@ -24,6 +24,8 @@ pub enum Written {
     Unchanged,
     /// It was sent.
     Changed,
+    /// It was sent, and the object has another spec by now, or is being deleted: what was read of it is old.
+    Overtaken,
     /// The object is gone, or is another one of the same name.
     Gone,
 }
@@ -65,12 +67,23 @@ struct Sent {
 struct Stored {
     status: HelmReleaseStatus,
     version: Option<u64>,
+    generation: Option<i64>,
+    is_deleted: bool,
+}
+
+impl Stored {
+    fn has_overtaken(&self, release: &HelmRelease) -> bool {
+        self.generation > release.metadata.generation
+            || self.is_deleted && release.metadata.deletion_timestamp.is_none()
+    }
 }
 
 impl From<HelmRelease> for Stored {
     fn from(object: HelmRelease) -> Self {
         Self {
             version: version(&object),
+            generation: object.metadata.generation,
+            is_deleted: object.metadata.deletion_timestamp.is_some(),
             status: object.status.unwrap_or_default(),
         }
     }
@@ -154,6 +167,11 @@ impl StatusWriter {
             Err(error) => return Err(error),
         };
         self.compare(&wanted, &stored.status);
+        let written = if stored.has_overtaken(release) {
+            Written::Overtaken
+        } else {
+            Written::Changed
+        };
         let uid = release.metadata.uid.clone();
         let sent = Sent {
             uid,
@@ -165,7 +183,7 @@ impl StatusWriter {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .insert(release.key(), sent);
-        Ok(Written::Changed)
+        Ok(written)
     }
 
     fn is_known(&self, release: &HelmRelease, wanted: &HelmReleaseStatus) -> bool {

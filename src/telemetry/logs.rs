@@ -10,7 +10,9 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFi
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, reload};
+use tracing_subscriber::{EnvFilter, Layer as _, reload};
+
+use super::traces::{TRACE, Traces};
 
 /// The forms of 1.4's `--log-format`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +52,15 @@ impl LogHandle {
             .map_err(|error| error.to_string())
     }
 
+    /// A handle whose filter filters nothing.
+    #[cfg(test)]
+    pub(crate) fn detached(directives: &str) -> Self {
+        let (filter, handle) = reload::Layer::new(EnvFilter::new(directives));
+        // The handle works as long as its layer lives.
+        std::mem::forget(filter);
+        Self { filter: handle }
+    }
+
     /// The filter in use.
     #[must_use]
     pub fn get(&self) -> String {
@@ -59,18 +70,25 @@ impl LogHandle {
     }
 }
 
-/// Sends logs to stderr from now on.
+/// Sends logs to stderr and spans to `traces` from now on.
 ///
 /// # Errors
 /// Fails when logs were set up before, or the directives cannot be read.
-pub fn init_logs(format: LogFormat, directives: &str) -> Result<LogHandle, String> {
+pub fn init_logs(
+    format: LogFormat,
+    directives: &str,
+    traces: &Traces,
+) -> Result<LogHandle, String> {
     let filter = EnvFilter::try_new(directives).map_err(|error| error.to_string())?;
     let (filter, handle) = reload::Layer::new(filter);
     let layer = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(false)
-        .event_format(Line(format));
-    let registry = tracing_subscriber::registry().with(filter).with(layer);
+        .event_format(Line(format))
+        .with_filter(filter);
+    let registry = tracing_subscriber::registry()
+        .with(layer)
+        .with(traces.layer());
     registry.try_init().map_err(|error| error.to_string())?;
     Ok(LogHandle { filter: handle })
 }
@@ -159,6 +177,7 @@ where
             .event_scope()
             .into_iter()
             .flat_map(|scope| scope.from_root())
+            .filter(|span| span.metadata().target() != TRACE)
         {
             if let Some(formatted) = span.extensions().get::<FormattedFields<N>>() {
                 spans.push(' ');

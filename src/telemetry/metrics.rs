@@ -103,6 +103,8 @@ pub struct Metrics {
     mirror_received: Gauges,
     cache_bytes: Gauges,
     leader: Gauges,
+    reviews: Counters,
+    webhook_certificate: Gauges,
 }
 
 impl Default for Metrics {
@@ -144,6 +146,8 @@ impl Metrics {
             mirror_received: Family::default(),
             cache_bytes: Family::default(),
             leader: Family::default(),
+            reviews: Family::default(),
+            webhook_certificate: Family::default(),
         };
         let mut registry = Registry::default();
         metrics.register_1_4(&mut registry);
@@ -247,6 +251,16 @@ impl Metrics {
             "Bytes on disk, by cache",
             self.cache_bytes.clone(),
         );
+        registry.register(
+            "helm_operator_webhook_reviews",
+            "HelmReleases that the validating webhook was asked about, by answer",
+            self.reviews.clone(),
+        );
+        registry.register(
+            "helm_operator_webhook_certificate_not_after_timestamp_seconds",
+            "When the certificate of the validating webhook ends",
+            self.webhook_certificate.clone(),
+        );
         registry.register_collector(Box::new(Arc::clone(&self.series)));
         registry.register_collector(Box::new(Arc::clone(&self.totals)));
         registry.register_collector(Box::new(Process::new()));
@@ -348,6 +362,21 @@ impl Metrics {
         self.leader
             .get_or_create(&Labels::new([("name", "helm-operator")]))
             .set(leads.into());
+    }
+
+    /// The webhook was asked about a HelmRelease.
+    pub fn count_review(&self, allowed: bool) {
+        let answer = if allowed { "allowed" } else { "refused" };
+        self.reviews
+            .get_or_create(&Labels::new([("answer", answer)]))
+            .inc();
+    }
+
+    /// When the certificate of the webhook ends, in seconds since 1970.
+    pub fn set_webhook_certificate(&self, not_after: i64) {
+        self.webhook_certificate
+            .get_or_create(&Labels::new([]))
+            .set(not_after);
     }
 
     /// Shows the git mirrors, and drops the series of those that are gone.
@@ -476,7 +505,13 @@ mod tests {
         metrics.show(&object, &release(), &status("Reconciling", "True"));
         metrics.show(&object, &release(), &status("Ready", "True"));
         let text = metrics.text();
-        assert_eq!(text.matches("web-object").count(), 1);
+        assert_eq!(text.matches("web-object").count(), 2);
+        assert!(
+            text.contains(
+                "helm_operator_release_drifted{namespace=\"demo\",name=\"web-object\"} 0\n"
+            ),
+            "{text}"
+        );
         assert!(text.contains("helm_operator_release_info{namespace=\"demo\",name=\"web-object\",chart=\"hello\",version=\"1.0.0\",revision=\"\",ready=\"True\",reason=\"\"} 1\n"), "{text}");
         assert!(!text.contains("Reconciling"));
         metrics.forget(&object);

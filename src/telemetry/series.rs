@@ -12,7 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::actions::Action;
-use crate::api::{ConditionStatus, HelmReleaseStatus, NamespacedName};
+use crate::api::{ConditionStatus, HelmReleaseStatus, NamespacedName, Reason};
 
 /// 1.4's buckets, for all its histograms.
 const BUCKETS: [f64; 10] = [
@@ -30,6 +30,7 @@ struct Shown {
     revision: Arc<str>,
     ready: Arc<str>,
     reason: Arc<str>,
+    drifted: bool,
 }
 
 /// One histogram: how often and how long.
@@ -123,6 +124,7 @@ impl Series {
             revision: inner.word(status.revision.as_deref().unwrap_or_default()),
             ready: inner.word(&format!("{state:?}")),
             reason: inner.word(reason),
+            drifted: has_drifted(status),
         };
         let old = inner.shown.insert(object.clone(), shown);
         if let Some(old) = old.filter(|old| old.target != *target) {
@@ -203,6 +205,7 @@ impl Collector for Series {
             encode_histogram(&inner, histogram, &mut encoder)?;
         }
         encode_conditions(&inner, &mut encoder)?;
+        encode_drift(&inner, &mut encoder)?;
         encode_info(&inner, &mut encoder)
     }
 }
@@ -253,6 +256,27 @@ fn encode_conditions(inner: &Inner, encoder: &mut DescriptorEncoder) -> Result<(
             ];
             ConstGauge::new(i64::from(*value)).encode(metric.encode_family(&labels)?)?;
         }
+    }
+    Ok(())
+}
+
+/// Live objects differ from the release, and nobody has mended it yet.
+fn has_drifted(status: &HelmReleaseStatus) -> bool {
+    let degraded = status.condition("Degraded");
+    let drift = Reason::DriftDetected.to_string();
+    degraded.is_some_and(|degraded| {
+        degraded.status == ConditionStatus::True && degraded.reason.as_deref() == Some(&drift)
+    })
+}
+
+fn encode_drift(inner: &Inner, encoder: &mut DescriptorEncoder) -> Result<(), fmt::Error> {
+    let name = "helm_operator_release_drifted";
+    let help = "Whether live objects were found to differ from their HelmRelease: 1 or 0";
+    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    for (object, shown) in &inner.shown {
+        let labels = [("namespace", &*object.namespace), ("name", &*object.name)];
+        let drifted = ConstGauge::new(i64::from(shown.drifted));
+        drifted.encode(metric.encode_family(&labels)?)?;
     }
     Ok(())
 }

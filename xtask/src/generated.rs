@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::cargo::cargo;
 
-/// `crds/helmreleases.yaml`, its copy in the chart, and `deploy/install.yaml`, which is rendered from the chart.
+/// `crds/helmreleases.yaml`, its copy in the chart, and `deploy/*.yaml`, which are rendered from the chart.
 pub(crate) fn crd() -> Result<()> {
     // The second copies what the first has written.
     update(&["--lib", "api::crd"])?;

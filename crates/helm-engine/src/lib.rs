@@ -46,6 +46,7 @@ pub use package::{lock_yaml, metadata_yaml, package};
 pub use record::{Hook, HookEvent, HookExecution, HookPhase, Release, Status};
 pub use render::{
     RenderOptions, Rendered, coalesce_tables, coalesce_values, name_from_template, render,
+    validate_values,
 };
 pub use sprig::helm::Lookup;
 pub use sprig::{Environment, SystemSource};

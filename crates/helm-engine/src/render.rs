@@ -184,6 +184,23 @@ pub(crate) fn render_files(
     execute(chart, renderables, options, &mut host).map(Some)
 }
 
+/// Checks values against the chart's `values.schema.json` and those of its subcharts, as [`render`] does
+/// first.
+///
+/// # Errors
+/// Says what does not fit, in Helm's words.
+pub fn validate_values(chart: &Chart, values: &Tree) -> Result<(), RenderError> {
+    let mut warnings = Vec::new();
+    let node =
+        dependencies::process(chart, values, &mut warnings).map_err(RenderError::Dependencies)?;
+    let coalesced = Coalescing {
+        mode: Mode::Coalesce,
+        warnings: &mut warnings,
+    }
+    .values(&node, tree_to_map(Some(values)))?;
+    schema::validate(&node, &coalesced).map_err(RenderError::Schema)
+}
+
 /// The values that templates of this chart see, subcharts' included: `helm get values --all`.
 ///
 /// # Errors

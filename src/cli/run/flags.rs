@@ -156,11 +156,51 @@ pub(in crate::cli) struct Flags {
     /// Namespace of the Lease; the pod's own when empty.
     #[arg(long, env = "POD_NAMESPACE", default_value = "")]
     pub(super) leader_election_namespace: String,
+    /// How long others believe in a leader that they do not hear of.
+    #[arg(long, value_parser = duration, default_value = "15s")]
+    pub(super) leader_election_lease_duration: Duration,
+    /// How long a leader that cannot renew its Lease goes on: shorter than the lease.
+    #[arg(long, value_parser = duration, default_value = "10s")]
+    pub(super) leader_election_renew_deadline: Duration,
+    /// Time between two tries to take or renew the Lease.
+    #[arg(long, value_parser = duration, default_value = "2s")]
+    pub(super) leader_election_retry_period: Duration,
     /// How long waits may go on after SIGTERM.
     #[arg(long, value_parser = duration, default_value = "20s")]
     pub(super) shutdown_grace: Duration,
+    /// Serve CPU and heap profiles at /debug/pprof, to the machine itself; needs a build with the
+    /// feature profiling.
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_value_t = false, default_missing_value = "true")]
+    pub(super) profiling: bool,
+    #[command(flatten)]
+    pub(super) webhook: Webhook,
     #[command(flatten)]
     pub(super) helm_2: Helm2,
+}
+
+/// The validating webhook.
+#[derive(Debug, Args)]
+pub(super) struct Webhook {
+    /// Address of the validating webhook, such as :9443; without it there is none.
+    #[arg(long, value_parser = listen)]
+    pub(super) webhook_listen: Option<SocketAddr>,
+    /// Directory with tls.crt and tls.key for the webhook, as cert-manager's Secrets are mounted; without
+    /// it the daemon makes them itself.
+    #[arg(long)]
+    pub(super) webhook_cert_dir: Option<PathBuf>,
+    /// Service by which the API server calls the webhook, in the namespace of the Lease.
+    #[arg(long, default_value = "helm-operator-webhook")]
+    pub(super) webhook_service: String,
+    /// Secret with the certificate that the daemon makes, in the namespace of the Lease.
+    #[arg(long, default_value = "helm-operator-webhook")]
+    pub(super) webhook_secret: String,
+    /// ValidatingWebhookConfiguration that is told whom to trust.
+    #[arg(long, default_value = "helm-operator")]
+    pub(super) webhook_configuration: String,
+    /// How long a certificate that the daemon makes lasts; it is renewed when a third of that is left.
+    #[arg(long, value_parser = duration, default_value = "2160h")]
+    pub(super) webhook_cert_lifetime: Duration,
 }
 
 /// Flags of 1.4 for Helm 2 and Tiller. They are accepted and have no effect.

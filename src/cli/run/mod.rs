@@ -1,6 +1,7 @@
 //! `helm-operator run`: the daemon.
 
 mod flags;
+mod webhook;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,27 +14,35 @@ use tokio::net::TcpListener;
 
 pub(super) use flags::Flags;
 
+use crate::admission::{Identity, Reviewer};
 use crate::gitsync::{
     DaemonCredentials, Limits, MirrorState, Mirrors, Options as GitOptions, Policy,
 };
 use crate::lock::{LeaderLease, Leadership, LeaseSettings, ReleaseLocks};
 use crate::operator::{ClusterSecrets, Clusters, Operator, Parts, Settings, Stopped};
-use crate::server::{Health, Hooks, ServerState, hook_routes, routes, serve, sources_routes};
+use crate::server::{
+    Health, Hooks, ServerState, debug_routes, hook_routes, routes, serve, sources_routes,
+};
 use crate::source::{Charts, ImportedRepository, RepositoryOptions, SecretReader, Sources, import};
-use crate::telemetry::{LogFormat, Metrics, MirrorMetrics, init_logs};
+use crate::telemetry::{LogFormat, LogHandle, Metrics, MirrorMetrics, Traces, init_logs};
 use crate::watch::{Caches, Scope};
 
 /// Runs the daemon until it is told to stop.
 pub(super) fn run(flags: &Flags) -> Result<()> {
-    init_logs(LogFormat::from(flags.log_format.as_str()), &flags.log_level)
+    let traces = Traces::from_environment(super::version::VERSION).map_err(anyhow::Error::msg)?;
+    let format = LogFormat::from(flags.log_format.as_str());
+    let logs = init_logs(format, &flags.log_level, &traces)
         .map_err(|error| anyhow::anyhow!("{error}: --log-level"))?;
+    if traces.is_missing() {
+        tracing::warn!("no traces are sent: this build is without the feature otel");
+    }
     install_tls()?;
     warn_of_old_flags(flags);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    let result = runtime.block_on(daemon(flags));
+    let result = runtime.block_on(daemon(flags, logs));
     // Blocking work, such as a fetch that hangs, is not waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
     result
@@ -76,7 +85,7 @@ fn warn_of_old_flags(flags: &Flags) {
     }
 }
 
-async fn daemon(flags: &Flags) -> Result<()> {
+async fn daemon(flags: &Flags, logs: LogHandle) -> Result<()> {
     let mut stop = Stop::listen()?;
     let config = config(flags).await?;
     let locks = ReleaseLocks::open(directory(flags.lock_dir.as_ref(), "locks"))?;
@@ -87,6 +96,7 @@ async fn daemon(flags: &Flags) -> Result<()> {
         namespace => namespace.to_owned(),
     };
     let lease = lease_settings(flags, &namespace, &instance);
+    lease.check().map_err(anyhow::Error::msg)?;
     let holder = format!("helm-operator/{}/{}", lease.namespace, lease.name);
     let plain = Client::try_from(config.clone()).context("making a client")?;
     let (election, leadership) = if flags.leader_election {
@@ -98,23 +108,15 @@ async fn daemon(flags: &Flags) -> Result<()> {
     let clusters = Clusters::new(config, leadership.clone()).context("making a client")?;
     let metrics = Metrics::new();
     let health = Arc::<Health>::default();
-    let sources = sources(flags, plain)?;
-    let mirrors = sources.mirrors().clone();
-    let polled = mirrors.clone();
-    let hooks = Hooks::new(
-        flags.hook_secrets.clone(),
-        Arc::new(move |url| polled.sync_now(url)),
-    );
-    let more = hook_routes(hooks).merge(sources_routes(mirrors.clone()));
-    let server = ServerState {
+    let sources = sources(flags, plain.clone())?;
+    let served = Identity::default();
+    let state = ServerState {
         metrics: metrics.clone(),
         health: Arc::clone(&health),
-        before_scrape: show_mirrors(&metrics, &mirrors),
-        sync_git: Arc::new(move || {
-            tracing::info!("starting sync of git mirror(s)");
-            mirrors.sync_now(None);
-        }),
+        before_scrape: show_at_scrape(&metrics, sources.mirrors(), &served),
+        sync_git: sync_git(sources.mirrors()),
     };
+    let pages = routes(state).merge(more_routes(flags, sources.mirrors(), logs));
     let (stop_server, server_stopped) = tokio::sync::oneshot::channel::<()>();
     let listener = TcpListener::bind(flags.listen).await;
     let listener = listener.with_context(|| format!("listening on {}", flags.listen))?;
@@ -122,11 +124,24 @@ async fn daemon(flags: &Flags) -> Result<()> {
     let stopped = async move {
         server_stopped.await.ok();
     };
-    let serving = tokio::spawn(serve(listener, routes(server).merge(more), stopped));
+    let serving = tokio::spawn(serve(listener, pages, stopped));
     let scope = scope(flags);
+    let settings = settings(flags, holder, scope.clone());
+    let reviewer = Reviewer {
+        settings: settings.clone(),
+        sources: sources.clone(),
+        metrics: metrics.clone(),
+    };
+    let webhook = webhook::Parts {
+        client: plain,
+        leadership: leadership.clone(),
+        reviewer,
+        identity: served,
+    };
+    let webhook = webhook::start(&flags.webhook, &namespace, webhook).await?;
     let (caches, changes) = Caches::start(clusters.own().client(), &scope);
     let parts = Parts {
-        settings: settings(flags, holder, scope),
+        settings,
         clusters,
         caches,
         changes,
@@ -149,6 +164,7 @@ async fn daemon(flags: &Flags) -> Result<()> {
     });
     let on_filled = move || health.set_caches_filled(true);
     let why = operator.run(leadership, stop.asked(), on_filled).await;
+    drop(webhook);
     // The Lease goes last: until then nobody else may work.
     stop_election.send(()).ok();
     electing.await.ok();
@@ -164,6 +180,42 @@ async fn daemon(flags: &Flags) -> Result<()> {
             bail!("leadership was lost: a restart takes part in the election again")
         }
     }
+}
+
+/// What `POST /api/v1/sync-git` does.
+fn sync_git(mirrors: &Mirrors) -> crate::server::Hook {
+    let mirrors = mirrors.clone();
+    Arc::new(move || {
+        tracing::info!("starting sync of git mirror(s)");
+        mirrors.sync_now(None);
+    })
+}
+
+/// What the server has besides the routes of 1.4.
+fn more_routes(flags: &Flags, mirrors: &Mirrors, logs: LogHandle) -> axum::Router {
+    let polled = mirrors.clone();
+    let hooks = Hooks::new(
+        flags.hook_secrets.clone(),
+        Arc::new(move |url| polled.sync_now(url)),
+    );
+    hook_routes(hooks)
+        .merge(sources_routes(mirrors.clone()))
+        .merge(debug_routes(logs))
+        .merge(profiles(flags.profiling))
+}
+
+#[cfg(feature = "profiling")]
+fn profiles(wanted: bool) -> axum::Router {
+    let routes = wanted.then(crate::server::profile_routes);
+    routes.unwrap_or_default()
+}
+
+#[cfg(not(feature = "profiling"))]
+fn profiles(wanted: bool) -> axum::Router {
+    if wanted {
+        tracing::warn!("no profiles are served: this build is without the feature profiling");
+    }
+    axum::Router::new()
 }
 
 /// SIGTERM and SIGINT.
@@ -236,8 +288,12 @@ fn lease_settings(flags: &Flags, namespace: &str, instance: &str) -> LeaseSettin
         let short = digest.strip_prefix("sha256:").and_then(|hex| hex.get(..12));
         parts.push(short.unwrap_or_default().to_owned());
     }
-    let name = parts.join("-");
-    LeaseSettings::new(namespace, name, instance)
+    LeaseSettings {
+        lease: flags.leader_election_lease_duration,
+        renew_deadline: flags.leader_election_renew_deadline,
+        retry: flags.leader_election_retry_period,
+        ..LeaseSettings::new(namespace, parts.join("-"), instance)
+    }
 }
 
 fn scope(flags: &Flags) -> Scope {
@@ -379,10 +435,14 @@ fn directory(given: Option<&PathBuf>, name: &str) -> PathBuf {
         .unwrap_or_else(|| std::env::temp_dir().join("helm-operator").join(name))
 }
 
-/// Brings the gauges of the mirrors up to date before a scrape.
-fn show_mirrors(metrics: &Metrics, mirrors: &Mirrors) -> crate::server::Hook {
+/// Brings the gauges of the mirrors and of the webhook up to date before a scrape.
+fn show_at_scrape(metrics: &Metrics, mirrors: &Mirrors, webhook: &Identity) -> crate::server::Hook {
     let (metrics, mirrors) = (metrics.clone(), mirrors.clone());
+    let webhook = webhook.clone();
     Arc::new(move || {
+        if let Some(end) = webhook.not_after() {
+            metrics.set_webhook_certificate(end);
+        }
         let now = SystemTime::now();
         let shown: Vec<MirrorMetrics> = mirrors
             .states()

@@ -10,7 +10,7 @@ const ORDER: [&[&str]; 7] = [
     &["gitsync"],
     &["source"],
     &["operator"],
-    &["server"],
+    &["admission", "server"],
     &["cli"],
 ];
 

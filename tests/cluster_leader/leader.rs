@@ -1,0 +1,157 @@
+//! Who leads, and what becomes of who does not any more.
+
+use std::time::{Duration, Instant};
+
+use testkit::Fault;
+
+use crate::fleet::{Fleet, LIMIT, SHORT, SHORT_TAKEOVER};
+
+const LEASE: &str = "helm-operator";
+
+#[test]
+fn of_two_replicas_that_start_at_once_one_works() {
+    let fleet = Fleet::new(6, 1);
+    fleet.apply();
+    let first = fleet.spawn(&SHORT);
+    let second = fleet.spawn(&SHORT);
+    for replica in [&first, &second] {
+        replica.daemon.wait_until_ready().unwrap();
+    }
+    fleet.wait_for(&fleet.push("1.1.0"), &[&first, &second]);
+    let terms = fleet.check_single_writer(LEASE);
+    assert_eq!(terms.len(), 1, "{terms:?}");
+    fleet.check_histories();
+}
+
+/// The default times: 15 s, 10 s, 2 s. A leader that is killed gives nothing back.
+#[test]
+fn a_takeover_from_a_killed_leader_takes_less_than_twenty_seconds() {
+    let fleet = Fleet::new(1, 1);
+    fleet.apply();
+    let first = fleet.start(&[]);
+    first.wait_until_leading(LIMIT);
+    let second = fleet.start(&[]);
+    fleet.wait_for(&fleet.push("1.1.0"), &[&first, &second]);
+    let killed = Instant::now();
+    first.daemon.kill().unwrap();
+    second.wait_until_leading(LIMIT);
+    let took = killed.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
+    assert!(
+        took > Duration::from_secs(5),
+        "nobody may be that quick: {took:?}"
+    );
+    fleet.wait_for(&fleet.push("1.2.0"), &[&second]);
+    assert_eq!(fleet.check_single_writer(LEASE).len(), 2);
+    fleet.check_histories();
+}
+
+/// Stopped in the middle of an upgrade, at several writes of it, and woken when another has taken over: it goes on
+/// where it stopped, with an answer that waits for it and the next write at hand, and must not send it.
+#[test]
+fn a_stopped_leader_that_wakes_up_in_mid_action_writes_nothing() {
+    let fleet = Fleet::new(1, 30);
+    fleet.apply();
+    let mut leader = fleet.start(&SHORT);
+    leader.wait_until_leading(LIMIT);
+    fleet.wait_for(&fleet.push("1.1.0"), &[&leader]);
+    for (turn, write) in [2, 9, 20].into_iter().enumerate() {
+        let standby = fleet.start(&SHORT);
+        let slow = Fault::Delay(Duration::from_millis(60));
+        leader.proxy.traffic().forget();
+        leader
+            .proxy
+            .traffic()
+            .fault_when(usize::MAX, |exchange| exchange.write.is_some(), slow);
+        let commit = fleet.push(&format!("1.2.{turn}"));
+        leader.wait_for_writes(write);
+        leader.daemon.controls().signal("STOP").unwrap();
+        standby.wait_until_leading(SHORT_TAKEOVER);
+        leader.proxy.traffic().heal();
+        leader.daemon.controls().signal("CONT").unwrap();
+        let status = leader.daemon.controls().wait(LIMIT).unwrap();
+        assert_eq!(status.code(), Some(1), "{}", leader.tail());
+        assert!(
+            leader.daemon.log().contains("leadership was lost"),
+            "{}",
+            leader.tail()
+        );
+        fleet.wait_for(&commit, &[&standby]);
+        fleet.check_single_writer(LEASE);
+        fleet.check_histories();
+        leader = standby;
+    }
+    assert_eq!(fleet.check_single_writer(LEASE).len(), 4);
+}
+
+/// The leader reaches nobody, in the middle of an upgrade; then the network is back.
+#[test]
+fn a_leader_that_is_cut_off_from_the_api_server_stops_and_another_goes_on() {
+    let fleet = Fleet::new(2, 20);
+    fleet.apply();
+    let first = fleet.start(&SHORT);
+    first.wait_until_leading(LIMIT);
+    fleet.wait_for(&fleet.push("1.1.0"), &[&first]);
+    let second = fleet.start(&SHORT);
+    let slow = Fault::Delay(Duration::from_millis(30));
+    first.proxy.traffic().forget();
+    first
+        .proxy
+        .traffic()
+        .fault_when(usize::MAX, |exchange| exchange.write.is_some(), slow);
+    let commit = fleet.push("1.2.0");
+    first.wait_for_writes(10);
+    first.proxy.traffic().heal();
+    first.proxy.traffic().fault(Fault::Hang);
+    first.proxy.traffic().stall_streams();
+    second.wait_until_leading(SHORT_TAKEOVER);
+    first.proxy.traffic().heal();
+    let status = first.daemon.controls().wait(LIMIT).unwrap();
+    assert_eq!(status.code(), Some(1), "{}", first.tail());
+    fleet.wait_for(&commit, &[&second]);
+    assert_eq!(fleet.check_single_writer(LEASE).len(), 2);
+    fleet.check_histories();
+}
+
+/// New replica, old one ends, again and again, while the chart moves on.
+#[test]
+fn a_rolling_update_loses_nothing() {
+    let fleet = Fleet::new(12, 3);
+    fleet.apply();
+    let mut old = fleet.start(&SHORT);
+    let mut commit = String::new();
+    for turn in 0..4 {
+        commit = fleet.push(&format!("1.{}.0", turn + 1));
+        // The update comes into the middle of the work.
+        old.wait_for_writes(15);
+        let new = fleet.start(&SHORT);
+        let ended = old.daemon.terminate().unwrap();
+        assert!(ended.success(), "{}", old.tail());
+        // It was given back: nobody waits for its end.
+        let took = new.wait_until_leading(LIMIT);
+        assert!(took < Duration::from_secs(3), "{took:?}\n{}", old.tail());
+        old = new;
+    }
+    fleet.wait_for(&commit, &[&old]);
+    assert_eq!(fleet.check_single_writer(LEASE).len(), 5);
+    fleet.check_histories();
+}
+
+/// A mistake of who runs it: two daemons that know nothing of each other. They do the work twice, and the records
+/// stay whole: each is created by one of them, and changed by who has seen it last.
+#[test]
+fn two_daemons_without_election_leave_the_records_whole() {
+    let fleet = Fleet::new(6, 3);
+    fleet.apply();
+    let flags = ["--leader-election=false"];
+    let first = fleet.start(&flags);
+    let second = fleet.start(&flags);
+    let mut commit = String::new();
+    for version in ["1.1.0", "1.2.0", "1.3.0"] {
+        commit = fleet.push(version);
+        fleet.wait_for(&commit, &[&first, &second]);
+    }
+    fleet.wait_for(&commit, &[&first, &second]);
+    assert_eq!(fleet.writers("/secrets").len(), 2, "both have worked");
+    fleet.check_histories();
+}
