@@ -139,8 +139,10 @@ type Secret = Zeroizing<Vec<u8>>;
 pub(crate) struct Credentials {
     /// For HTTP.
     pub(crate) auth: Auth,
-    /// Certificates to trust, PEM.
+    /// Certificates to trust, PEM: these only, or besides those of the system.
     pub(crate) ca: Option<Secret>,
+    /// Those of the system are trusted too.
+    pub(crate) ca_adds: bool,
     /// Client certificate and key, PEM.
     pub(crate) client_certificate: Option<Secret>,
     /// Private keys for ssh.
@@ -212,6 +214,7 @@ impl Credentials {
         let mut credentials = Self {
             auth: auth_from_secret(data, &origin)?,
             ca: bytes(&["caFile", "ca.crt"]),
+            ca_adds: false,
             client_certificate: client_certificate(data),
             identities: data
                 .keys()
@@ -307,6 +310,7 @@ impl Credentials {
             && let Some(path) = &daemon.ca_file
         {
             self.ca = read_files(path)?.into_iter().next();
+            self.ca_adds = true;
         }
         let Some(path) = daemon
             .netrc

@@ -1,6 +1,6 @@
 //! Why a source cannot be used, told apart as a user needs it.
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 /// The state that a failed source is in: the reason of the condition and of the Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -91,6 +91,7 @@ impl fmt::Display for Reason {
 pub struct SourceError {
     reason: Reason,
     message: String,
+    retry_after: Option<Duration>,
 }
 
 /// Longest message that is kept, in bytes: a server writes part of it.
@@ -104,7 +105,23 @@ impl SourceError {
         Self {
             reason,
             message: clean(message.as_ref()),
+            retry_after: None,
         }
+    }
+
+    /// The same error, of a server that says how long to stay away.
+    #[must_use]
+    pub fn with_retry_after(self, pause: Duration) -> Self {
+        Self {
+            retry_after: Some(pause),
+            ..self
+        }
+    }
+
+    /// How long the server wants to be left alone, if it said so.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
     }
 
     /// The state that the source is in.
@@ -120,10 +137,18 @@ impl SourceError {
         self.reason.is_transient()
     }
 
+    /// The same error with what it is about behind it.
+    #[must_use]
+    pub fn about(self, what: impl fmt::Display) -> Self {
+        let message = clean(&format!("{}: {what}", self.message));
+        Self { message, ..self }
+    }
+
     /// The same error with what was being done in front of it.
     #[must_use]
     pub fn context(self, context: impl fmt::Display) -> Self {
-        Self::new(self.reason, format!("{context}: {}", self.message))
+        let message = clean(&format!("{context}: {}", self.message));
+        Self { message, ..self }
     }
 }
 

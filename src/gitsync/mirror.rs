@@ -31,7 +31,7 @@ use super::{
 };
 
 /// Ends a task when its owner ends.
-struct AbortOnDrop(AbortHandle);
+pub(crate) struct AbortOnDrop(pub(crate) AbortHandle);
 
 impl Drop for AbortOnDrop {
     fn drop(&mut self) {
@@ -49,7 +49,10 @@ pub(crate) struct Context {
     pub(crate) options: Options,
     pub(crate) secrets: Arc<dyn SecretReader>,
     pub(crate) clients: Clients,
-    pub(crate) fetches: Semaphore,
+    /// Downloads that just began; one that takes long gives its place to another.
+    pub(crate) fetches: Arc<Semaphore>,
+    /// All downloads.
+    pub(crate) downloads: Semaphore,
     pub(crate) polls: Semaphore,
     pub(crate) changes: Queue,
     pub(crate) artifacts: ArtifactCache,
@@ -161,9 +164,6 @@ impl Mirror {
 
     /// One cycle in a task of its own, so that a panic in it is an error of this mirror alone.
     async fn guarded_cycle(self: &Arc<Self>) {
-        let Ok(_permit) = self.context.polls.acquire().await else {
-            return;
-        };
         let started = Instant::now();
         let number = self.lock().start(started);
         let cycle = tokio::spawn({
@@ -195,6 +195,11 @@ impl Mirror {
         self.lock().closed = true;
         self.closing.notify_one();
         self.poke();
+    }
+
+    /// True while a cycle runs.
+    pub(crate) fn is_busy(&self) -> bool {
+        *self.finished.borrow() < self.lock().cycles
     }
 
     /// Frees the disk for others; what is asked for is fetched again.

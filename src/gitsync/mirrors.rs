@@ -124,7 +124,8 @@ impl Mirrors {
         cache.sweep_leftovers();
         let context = Context {
             clients: Clients::new(&options),
-            fetches: Semaphore::new(options.limits.concurrent_fetches.max(1)),
+            fetches: Arc::new(Semaphore::new(options.limits.concurrent_fetches.max(1))),
+            downloads: Semaphore::new(options.limits.concurrent_fetches.max(1) * 8),
             polls: Semaphore::new(options.limits.concurrent_polls.max(1)),
             changes: Queue::default(),
             artifacts: ArtifactCache::new(ARTIFACT_CACHE),
@@ -228,6 +229,14 @@ impl Mirrors {
         let mirror = self.shared.mirror(&mut self.shared.lock(), &key, source);
         mirror.lock().demand(&reference);
         mirror.poke();
+    }
+
+    /// Why the remote of `source` cannot be asked for news, while what it gave before is still served.
+    #[must_use]
+    pub fn trouble(&self, source: &GitSource) -> Option<SourceError> {
+        let (key, reference) = self.shared.identify(source).ok()?;
+        let mirror = Arc::clone(&self.shared.lock().mirrors.get(&key)?.mirror);
+        mirror.lock().trouble(&reference)
     }
 
     /// The stream of changes. Several receivers share them: each change goes to one.
@@ -375,7 +384,8 @@ impl Shared {
         let budget = self.context.options.limits.cache_bytes;
         let mut total: u64 = mirrors.iter().map(|mirror| mirror.disk_bytes()).sum();
         mirrors.sort_by_cached_key(|mirror| mirror.lock().last_used);
-        for mirror in mirrors {
+        // What is being fetched is in use.
+        for mirror in mirrors.into_iter().filter(|mirror| !mirror.is_busy()) {
             if total <= budget {
                 break;
             }

@@ -26,7 +26,7 @@ use super::{
 const QUEUE: usize = 16;
 const HEADER: usize = 12;
 
-/// Reads a pack to its end into `store`.
+/// Reads a pack to its end into `store`. Only one that may be `thin` is looked at for deltas of objects that are here.
 ///
 /// # Errors
 /// What the network, the limits or the disk have against it; nothing is left behind then.
@@ -34,12 +34,14 @@ pub(crate) async fn receive(
     store: &Store,
     stream: &mut PackStream<'_>,
     limits: &Limits,
+    thin: bool,
 ) -> Result<(), SourceError> {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let interrupt = Arc::new(AtomicBool::new(false));
     let _guard = InterruptOnDrop(Arc::clone(&interrupt));
     let writer = tokio::task::spawn_blocking({
-        let (objects, interrupt) = (store.objects(), Arc::clone(&interrupt));
+        let objects = thin.then(|| store.objects());
+        let interrupt = Arc::clone(&interrupt);
         let directory = store.directory().join("objects/pack");
         let alloc_limit = limits.object_bytes;
         move || {
@@ -131,7 +133,7 @@ fn check_header(header: &[u8], limits: &Limits) -> Result<(), SourceError> {
 fn write(
     mut reader: ChannelReader,
     directory: PathBuf,
-    objects: gix::odb::Handle,
+    objects: Option<gix::odb::Handle>,
     interrupt: &AtomicBool,
     alloc_limit: usize,
 ) -> Result<Outcome, SourceError> {
@@ -145,7 +147,7 @@ fn write(
         Some(&directory),
         &mut gix::progress::Discard,
         interrupt,
-        Some(objects),
+        objects,
         gix::hash::Kind::Sha1,
         options,
     )
@@ -267,5 +269,71 @@ mod tests {
             (bytes.as_slice(), error.kind()),
             (&b"PACK"[..], io::ErrorKind::ConnectionAborted)
         );
+    }
+
+    /// A pack of two blobs and a delta of one of them.
+    fn small_pack() -> Vec<u8> {
+        use std::io::Write;
+        let deflate = |bytes: &[u8]| {
+            let mut encoder =
+                flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+            encoder.write_all(bytes).unwrap();
+            encoder.finish().unwrap()
+        };
+        let mut out = b"PACK\0\0\0\x02\0\0\0\x03".to_vec();
+        out.push(0x35);
+        out.extend(deflate(b"hello"));
+        let second = out.len();
+        out.push(0x35);
+        out.extend(deflate(b"world"));
+        let back = u8::try_from(out.len() - second).unwrap();
+        // Base and result have five bytes: copy three of them, add two.
+        out.extend([0x67, back]);
+        out.extend(deflate(&[5, 5, 0x90, 3, 2, b'!', b'!']));
+        let mut hasher = gix::hash::hasher(gix::hash::Kind::Sha1);
+        hasher.update(&out);
+        out.extend(hasher.try_finalize().unwrap().as_slice());
+        out
+    }
+
+    /// What comes of a pack, in an empty store; the files that are left.
+    fn take(bytes: Vec<u8>, thin: bool) -> (Result<Outcome, SourceError>, usize) {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::create(&directory.path().join("m"), 1 << 20).unwrap();
+        let (sender, receiver) = mpsc::channel(4);
+        sender.try_send(Chunk::Data(bytes.into())).ok().unwrap();
+        sender.try_send(Chunk::End).ok().unwrap();
+        let packs = store.directory().join("objects/pack");
+        let interrupt = AtomicBool::new(false);
+        let reader = ChannelReader::new(receiver);
+        let objects = thin.then(|| store.objects());
+        let written = write(reader, packs.clone(), objects, &interrupt, 1 << 20);
+        (written, std::fs::read_dir(packs).unwrap().count())
+    }
+
+    #[test]
+    fn a_small_pack_is_taken() {
+        for thin in [false, true] {
+            let (written, _) = take(small_pack(), thin);
+            assert_eq!(written.unwrap().index.num_objects, 3);
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn s12_no_change_of_a_pack_is_taken_or_makes_its_reader_panic(
+            at in 0_usize..97, byte in 1_u8.., cut in proptest::option::of(0_usize..97),
+            thin in proptest::bool::ANY,
+        ) {
+            let mut bytes = small_pack();
+            let length = bytes.len();
+            bytes[at % length] ^= byte;
+            bytes.truncate(cut.unwrap_or(length));
+            let (written, left) = take(bytes, thin);
+            proptest::prop_assert!(written.is_err());
+            proptest::prop_assert_eq!(left, 0);
+        }
     }
 }

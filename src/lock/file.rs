@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_the_predecessor_mixed_up_have_locks_of_their_own() {
+    fn s38_names_that_the_predecessor_mixed_up_have_locks_of_their_own() {
         let (_root, locks) = locks();
         let _first = locks.try_lock(&NamespacedName::new("a-b", "c")).unwrap();
         assert!(locks.try_lock(&NamespacedName::new("a", "b-c")).is_ok());
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_link_is_not_followed_into_a_lock() {
+    fn s36_a_planted_link_is_not_followed_into_a_lock() {
         let (root, locks) = locks();
         let directory = root.path().join("locks/demo");
         std::fs::create_dir(&directory).unwrap();

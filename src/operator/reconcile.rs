@@ -21,9 +21,15 @@ use crate::api::{
     ConditionType, HelmRelease, HelmReleaseStatus, HelmVersion, NamespacedName,
     RECONCILE_ANNOTATION, Reason, check_release_name, resource_id,
 };
+<<<<<<< HEAD
 use crate::source::{ChartArtifact, Freshness};
 use crate::status::{EventNote, Failure, StatusEdit};
 use crate::telemetry::{Action as Timed, TRACE};
+=======
+use crate::source::{ChartArtifact, Freshness, SourceError};
+use crate::status::{EventNote, Failure, StatusEdit, stale_source};
+use crate::telemetry::Action as Timed;
+>>>>>>> 1e880d0 (Tell of git remotes that fail, and let no ref hold up others)
 
 /// When the key is looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,6 +120,8 @@ pub(super) struct Sync<'a> {
     pub(super) local: Cluster,
     /// Chart, revision and digest, for Events; known once the chart is.
     pub(super) about: String,
+    /// Whether the source could be asked, once the chart is here: why not, if so.
+    pub(super) asked: Option<Result<(), SourceError>>,
     /// Something was installed, upgraded or rolled back.
     pub(super) acted: bool,
     pub(super) events: Vec<EventNote>,
@@ -189,6 +197,7 @@ impl<'a> Sync<'a> {
             cluster: context.clusters.own().clone(),
             local: context.clusters.own().clone(),
             about: String::new(),
+            asked: None,
             acted: false,
             events: Vec::new(),
         }
@@ -196,8 +205,38 @@ impl<'a> Sync<'a> {
 
     /// The whole sync; the status is edited on the way.
     async fn run(&mut self) -> End {
-        match self.steps().await {
+        let end = match self.steps().await {
             Ok(end) | Err(end) => end,
+        };
+        self.tell_of_source();
+        end
+    }
+
+    /// A source that cannot be asked for news holds nothing up, and is told all the same: in `ChartFetched`, and
+    /// in an Event when that begins, changes and ends.
+    fn tell_of_source(&mut self) {
+        let Some(asked) = self.asked.take() else {
+            return;
+        };
+        let told = stale_source(&self.before).map(str::to_owned);
+        match asked {
+            Ok(()) => {
+                self.edit.source_fresh();
+                if told.is_some() {
+                    self.events.push(EventNote::normal(
+                        "SourceRecovered",
+                        "the source of the chart answers again",
+                    ));
+                }
+            }
+            Err(error) => {
+                let reason = error.reason().as_str();
+                self.edit.source_stale(reason, &error.to_string());
+                if stale_source(self.edit.status()) != told.as_deref() {
+                    self.events
+                        .push(EventNote::warning(reason, error.to_string()));
+                }
+            }
         }
     }
 
@@ -292,6 +331,8 @@ impl<'a> Sync<'a> {
             }
             Err(error) => return Err(self.fail(Trouble::of_source(&error))),
         };
+        let trouble = self.context.sources.trouble(&source);
+        self.asked = Some(trouble.map_or(Ok(()), Err));
         if self.before.last_attempted_revision.as_deref() != Some(&artifact.revision) {
             self.edit.chart_fetched();
         }

@@ -122,6 +122,15 @@ impl Sources {
         }
     }
 
+    /// Why the place of `source` cannot be asked for news, while what it gave before is still served.
+    #[must_use]
+    pub fn trouble(&self, source: &SourceRef) -> Option<SourceError> {
+        match source {
+            SourceRef::Git(git) => self.mirrors.trouble(git),
+            SourceRef::HelmRepository(_) | SourceRef::Oci(_) => None,
+        }
+    }
+
     /// The files of the chart at `source`, now. What is asked of repositories and registries is as new as `freshness`
     /// wants it; and the dependencies of a git chart as new as its last change besides.
     ///

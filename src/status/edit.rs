@@ -75,6 +75,17 @@ impl Progress {
     }
 }
 
+/// How a message ends that tells of a source which cannot be asked for news.
+const STALE: &str = "the last good commit stays in use";
+
+/// Whether a status says that its source cannot be asked for news, in which words.
+#[must_use]
+pub fn stale_source(status: &HelmReleaseStatus) -> Option<&str> {
+    let fetched = status.condition(&ConditionType::ChartFetched.to_string())?;
+    let message = fetched.message.as_deref()?;
+    (fetched.status == ConditionStatus::False && message.ends_with(STALE)).then_some(message)
+}
+
 /// A status on its way to the next one. The times of a condition change only with its content, so that
 /// equal statuses are equal.
 #[derive(Clone, Debug)]
@@ -178,6 +189,27 @@ impl StatusEdit {
             ConditionStatus::True,
             phase,
             &sentence,
+        );
+    }
+
+    /// The source cannot be asked for news; what it gave before stays in use, so nothing else has failed.
+    pub fn source_stale(&mut self, reason: &str, message: &str) {
+        let of = self.of();
+        let sentence = format!("Chart fetch failed for {of}: {reason}: {message}; {STALE}");
+        self.legacy(
+            ConditionType::ChartFetched,
+            ConditionStatus::False,
+            Phase::ChartFetchFailed,
+            &sentence,
+        );
+    }
+
+    /// The source answers.
+    pub fn source_fresh(&mut self) {
+        self.heal(
+            ConditionType::ChartFetched,
+            Phase::ChartFetched,
+            "Chart fetch was successful",
         );
     }
 

@@ -5,7 +5,7 @@ mod event;
 mod refresh;
 mod writer;
 
-pub use edit::{Failure, Progress, StatusEdit};
+pub use edit::{Failure, Progress, StatusEdit, stale_source};
 pub use event::{EventNote, EventRecorder, Severity};
 pub use refresh::refreshed;
 pub use writer::{StatusWriter, WriteError, Written};

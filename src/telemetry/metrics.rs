@@ -1,5 +1,6 @@
 //! Every metric of 1.4, those that operator dashboards look for, and our own.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -390,8 +391,8 @@ impl Metrics {
         [&self.mirror_gauges, &self.mirror_age]
             .iter()
             .for_each(|family| family.clear());
-        for mirror in mirrors {
-            let labels = Labels::new([("url", &mirror.url)]);
+        for (url, mirror) in by_url(mirrors) {
+            let labels = Labels::new([("url", url)]);
             self.mirror_ready
                 .get_or_create(&labels)
                 .set(mirror.ready.into());
@@ -419,6 +420,28 @@ impl Metrics {
             .get_or_create(&Labels::new([("kind", cache)]))
             .set(bounded(bytes));
     }
+}
+
+/// Mirrors of one remote with different credentials as one: the sum of what they cost, the worst of how they are.
+fn by_url(mirrors: &[MirrorMetrics]) -> BTreeMap<&str, MirrorMetrics> {
+    let mut merged: BTreeMap<&str, MirrorMetrics> = BTreeMap::new();
+    for mirror in mirrors {
+        let Some(known) = merged.get_mut(mirror.url.as_str()) else {
+            merged.insert(&mirror.url, mirror.clone());
+            continue;
+        };
+        known.ready &= mirror.ready;
+        known.fetch_seconds = known.fetch_seconds.max(mirror.fetch_seconds);
+        // One that was never answered has a negative age.
+        known.age_seconds = match known.age_seconds.min(mirror.age_seconds) {
+            least if least < 0.0 => least,
+            _ => known.age_seconds.max(mirror.age_seconds),
+        };
+        known.requests += mirror.requests;
+        known.received_bytes += mirror.received_bytes;
+        known.disk_bytes += mirror.disk_bytes;
+    }
+    merged
 }
 
 fn bounded(count: u64) -> i64 {
@@ -534,6 +557,29 @@ mod tests {
             &status("Ready", "True"),
         );
         assert!(!metrics.text().contains("\"web\""));
+    }
+
+    #[test]
+    fn mirrors_of_one_remote_are_one_series_that_shows_the_worst() {
+        let metrics = Metrics::new();
+        let mirror = |ready, age_seconds| MirrorMetrics {
+            url: "https://git.example.com/a".into(),
+            ready,
+            age_seconds,
+            requests: 2,
+            ..Default::default()
+        };
+        metrics.set_mirrors(&[mirror(true, 10.0), mirror(false, 5.0)]);
+        let text = metrics.text();
+        for line in [
+            "git_mirror_ready{url=\"https://git.example.com/a\"} 0\n",
+            "git_mirror_age_seconds{url=\"https://git.example.com/a\"} 10.0\n",
+            "git_requests{url=\"https://git.example.com/a\"} 4\n",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
+        metrics.set_mirrors(&[mirror(true, 10.0), mirror(true, -1.0)]);
+        assert!(metrics.text().contains("a\"} -1.0\n"));
     }
 
     #[test]

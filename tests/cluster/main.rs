@@ -7,6 +7,7 @@ mod charts;
 mod crash;
 mod diff;
 mod failures;
+mod git;
 mod path;
 mod quiet;
 mod support;

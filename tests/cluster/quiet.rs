@@ -6,8 +6,8 @@ use testkit::{ControlPlane, Options, Rig};
 
 use crate::support::{BINARY, LIMIT, write_chart};
 
-/// Fifty settled releases, verified every few seconds, statuses refreshed every second: for a minute the
-/// API server is not written to.
+/// Fifty settled releases, verified every few seconds, statuses refreshed every second, commits beside their charts
+/// all the time: for a minute the API server is not written to, nor asked for releases or what they are made of.
 #[test]
 fn fifty_settled_releases_cause_no_write_in_a_minute() {
     let plane = ControlPlane::start(Options::default()).unwrap();
@@ -39,7 +39,22 @@ fn fifty_settled_releases_cause_no_write_in_a_minute() {
     // The status loop may still have to tell of the last records.
     std::thread::sleep(Duration::from_secs(3));
     let before = plane.request_counts().unwrap();
-    std::thread::sleep(Duration::from_secs(60));
-    let after = plane.request_counts().unwrap();
-    assert_eq!(after.since(&before).writes(), Default::default());
+    rig.git.traffic().forget();
+    for number in 0..20 {
+        repository
+            .commit_file("README.md", format!("{number}\n"))
+            .unwrap();
+        std::thread::sleep(Duration::from_secs(3));
+    }
+    assert!(
+        rig.git.traffic().count() > 40,
+        "each push was seen and fetched"
+    );
+    let after = plane.request_counts().unwrap().since(&before);
+    assert_eq!(after.writes(), Default::default());
+    for resource in ["helmreleases", "secrets", "configmaps"] {
+        for verb in ["GET", "LIST"] {
+            assert_eq!(after.of(verb, resource), 0, "{verb} {resource}");
+        }
+    }
 }

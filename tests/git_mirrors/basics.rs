@@ -1,9 +1,11 @@
 //! Mirror, poll, wake.
 
-use helm_operator::gitsync::{ChangeReason, MirrorState, Reason};
+use std::time::Duration;
+
+use helm_operator::gitsync::{ChangeReason, MirrorState, Reason, Schedule};
 use testkit::GitOptions;
 
-use crate::support::{Rig, eventually, moved, reason, release, text, url};
+use crate::support::{PATIENCE, Rig, eventually, moved, reason, release, text, url};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chart_is_read_from_a_branch_and_a_push_wakes_its_release() {
@@ -183,7 +185,7 @@ async fn missing_things_are_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_empty_repository_is_told_and_the_first_push_heals_it() {
+async fn r16_an_empty_repository_is_told_and_the_first_push_heals_it() {
     let mut rig = Rig::new();
     let source = rig.source("app");
     let error = rig.use_chart("app", &source).await.unwrap_err();
@@ -199,14 +201,20 @@ async fn an_empty_repository_is_told_and_the_first_push_heals_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_goes_away_keeps_what_it_gave() {
+async fn r16_a_server_that_goes_away_keeps_what_it_gave() {
     let mut rig = Rig::new();
     rig.write_chart("app", "one");
     let first = rig.repository.commit("first").unwrap();
     let source = rig.source("app");
     rig.use_chart("app", &source).await.unwrap();
     rig.server.stop();
+    assert!(rig.poll().await.is_empty(), "one failure may pass");
+    assert!(rig.mirrors.trouble(&source).is_none());
     let changes = rig.poll().await;
+    assert_eq!(
+        rig.mirrors.trouble(&source).unwrap().reason(),
+        Reason::Unreachable
+    );
     assert!(
         matches!(&changes[..], [change] if matches!(&change.reason, ChangeReason::Failed(error) if error.reason() == Reason::Unreachable)),
         "{changes:?}"
@@ -290,6 +298,43 @@ async fn a_mirror_that_nobody_uses_goes_with_its_disk() {
         rig.use_chart("c", &source).await.is_ok(),
         "and it can come back"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mirror_of_an_earlier_run_that_nobody_declares_is_swept() {
+    let mut rig = Rig::new();
+    rig.write_chart("app", "one");
+    rig.repository.commit("first").unwrap();
+    let other = rig.server.repository("other").unwrap();
+    other.write("app/Chart.yaml", "name: app\n").unwrap();
+    other.commit("first").unwrap();
+    let mut orphan = rig.source("app");
+    orphan.url = url(other.url());
+    rig.use_chart("orphan", &orphan).await.unwrap();
+    let orphan = rig.mirror_dir();
+    rig.use_chart("app", &rig.source("app")).await.unwrap();
+    rig.restart().await;
+    rig.use_chart("app", &rig.source("app")).await.unwrap();
+    assert!(orphan.exists());
+    rig.mirrors.sweep_orphans();
+    assert!(!orphan.exists());
+    assert_ne!(rig.mirror_dir(), orphan, "the one in use stays");
+    assert!(rig.mirrors.artifact(&rig.source("app")).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn polls_come_by_themselves() {
+    let mut rig = Rig::with(GitOptions::default(), |options| {
+        options.poll = Schedule::every(Duration::from_secs(1)).unwrap();
+    });
+    rig.write_chart("app", "one");
+    rig.repository.commit("first").unwrap();
+    rig.use_chart("app", &rig.source("app")).await.unwrap();
+    rig.drain();
+    rig.write_chart("app", "two");
+    let revision = rig.repository.commit("second").unwrap();
+    let change = tokio::time::timeout(PATIENCE, rig.changes.next()).await;
+    assert_eq!(change.unwrap().reason, ChangeReason::Moved { revision });
 }
 
 #[tokio::test(flavor = "multi_thread")]

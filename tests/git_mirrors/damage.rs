@@ -6,10 +6,10 @@ use std::{
     process::Command,
 };
 
-use helm_operator::gitsync::{Mirrors, Reason};
-use testkit::GitOptions;
+use helm_operator::gitsync::{GitSource, MirrorState, Mirrors, Reason};
+use testkit::{Fault, GitOptions};
 
-use crate::support::{Rig, noise, options, text};
+use crate::support::{Rig, eventually, noise, options, text};
 
 /// The files of the mirror whose name ends so.
 fn files(rig: &Rig, ending: &str) -> Vec<PathBuf> {
@@ -54,11 +54,16 @@ async fn s15_no_flipped_byte_is_ever_rendered() {
     let mut rig = rig_with_chart().await;
     let source = rig.source("app").at("main");
     let honest = rig.mirrors.artifact(&source).await.unwrap();
-    for ending in [".pack", ".idx"] {
-        let length = fs::metadata(&files(&rig, ending)[0]).unwrap().len();
-        let step = usize::try_from(length / 12).unwrap().max(1);
+    for ending in [".pack", ".idx", "packed-refs", "shallow"] {
+        let path = |rig: &Rig| match ending.starts_with('.') {
+            true => files(rig, ending)[0].clone(),
+            false => rig.mirror_dir().join(ending),
+        };
+        // Denser than each thousandth byte: the files are small.
+        let length = fs::metadata(path(&rig)).unwrap().len();
+        let step = usize::try_from(length / 12).unwrap().clamp(1, 1000);
         for at in (0..usize::try_from(length).unwrap()).step_by(step) {
-            let path = files(&rig, ending)[0].clone();
+            let path = path(&rig);
             make_writable(&path);
             let mut bytes = fs::read(&path).unwrap();
             bytes[at] ^= 0x55;
@@ -76,7 +81,7 @@ async fn s15_no_flipped_byte_is_ever_rendered() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r17_a_mirror_that_is_damaged_in_any_way_is_fetched_anew() {
-    let damages: [Damage; 9] = [
+    let damages: [Damage; 11] = [
         ("no packs", |rig| {
             for path in files(rig, "") {
                 fs::remove_file(path).unwrap();
@@ -123,6 +128,20 @@ async fn r17_a_mirror_that_is_damaged_in_any_way_is_fetched_anew() {
             )
             .unwrap();
             fs::create_dir_all(rig.mirror_dir().with_extension("new").join("objects")).unwrap();
+        }),
+        ("a crafted commit-graph", |rig| {
+            // Nobody reads one here; it must not do harm either.
+            let info = rig.mirror_dir().join("objects/info");
+            fs::create_dir_all(&info).unwrap();
+            let mut graph = b"CGPH\x01\x01\x04\x00".to_vec();
+            graph.extend([0xff; 4096]);
+            fs::write(info.join("commit-graph"), graph).unwrap();
+        }),
+        ("a crafted multi-pack-index", |rig| {
+            let mut index = b"MIDX\x01\x01\x04\x00\xff\xff\xff\xff".to_vec();
+            index.extend([0xff; 4096]);
+            let packs = rig.mirror_dir().join("objects/pack");
+            fs::write(packs.join("multi-pack-index"), index).unwrap();
         }),
         ("no HEAD", |rig| {
             fs::remove_file(rig.mirror_dir().join("HEAD")).unwrap();
@@ -171,6 +190,81 @@ async fn r17_damage_while_the_server_is_away_is_told_and_healed_later() {
     rig.server.resume().unwrap();
     rig.mirrors.sync(None).await;
     assert!(rig.mirrors.artifact(&source).await.is_ok());
+}
+
+const URL: &str = "HELM_OPERATOR_TEST_URL";
+const CACHE: &str = "HELM_OPERATOR_TEST_CACHE";
+
+/// Not a test of its own: what is killed in the middle, in a process of its own.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "run and killed by another test"]
+async fn fetched_in_a_process_of_its_own() {
+    let (Ok(remote), Ok(cache)) = (std::env::var(URL), std::env::var(CACHE)) else {
+        return;
+    };
+    let secrets = std::sync::Arc::<crate::support::Secrets>::default();
+    let mirrors = Mirrors::new(options(cache.into()), secrets).unwrap();
+    let source = GitSource::new(crate::support::url(&remote), "app").at("main");
+    mirrors.artifact(&source).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r17_a_kill_in_mid_fetch_leaves_nothing_that_is_trusted() {
+    let mut rig = Rig::new();
+    rig.write_chart("app", "one");
+    for (number, piece) in noise(2_000_000).chunks(100_000).enumerate() {
+        let name = format!("noise-{number}");
+        rig.repository.write(&name, piece).unwrap();
+    }
+    let first = rig.repository.commit("first").unwrap();
+    let place = tempfile::tempdir().unwrap();
+    rig.options = options(place.path().join("cache"));
+    // The third request is the download; most of it comes.
+    rig.server
+        .traffic()
+        .fault_at(3, Fault::StallBody(1_500_000));
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "damage::fetched_in_a_process_of_its_own",
+            "--include-ignored",
+        ])
+        .env(URL, rig.repository.url())
+        .env(CACHE, &rig.options.cache_dir)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let packs = |rig: &Rig| {
+        let mirrors = fs::read_dir(rig.options.cache_dir.join("mirrors"))
+            .into_iter()
+            .flatten()
+            .flatten();
+        let files = mirrors
+            .flat_map(|mirror| fs::read_dir(mirror.path().join("objects/pack")))
+            .flatten()
+            .flatten();
+        files.collect::<Vec<_>>()
+    };
+    eventually(|| {
+        let half = packs(&rig)
+            .iter()
+            .any(|file| file.metadata().is_ok_and(|file| file.len() > 1_000_000));
+        half.then_some(())
+    })
+    .await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!packs(&rig).is_empty(), "the half of a download is there");
+    rig.server.traffic().heal();
+    rig.restart().await;
+    let found = rig.use_chart("app", &rig.source("app").at("main")).await;
+    assert_eq!(found.unwrap().revision, first);
+    let mut names: Vec<_> = packs(&rig)
+        .iter()
+        .map(|file| file.path().extension().map(std::ffi::OsStr::to_owned))
+        .collect();
+    names.sort();
+    assert_eq!(names, [Some("idx".into()), Some("pack".into())]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -248,7 +342,7 @@ async fn r15_a_full_and_a_read_only_disk_are_told_and_recover() {
     rig.write_chart("app", "two");
     let second = rig.repository.commit("second").unwrap();
     let states = rig.mirrors.sync(None).await;
-    let helm_operator::gitsync::MirrorState::Failed(error) = &states[0].state else {
+    let MirrorState::Failed(error) = &states[0].state else {
         panic!("{states:?}")
     };
     assert_eq!(error.reason(), Reason::StorageFailed, "{error}");
@@ -269,7 +363,7 @@ async fn r15_a_full_and_a_read_only_disk_are_told_and_recover() {
     let third = rig.repository.commit("third").unwrap();
     let states = rig.mirrors.sync(None).await;
     assert!(
-        matches!(&states[0].state, helm_operator::gitsync::MirrorState::Failed(e) if e.reason() == Reason::StorageFailed),
+        matches!(&states[0].state, MirrorState::Failed(e) if e.reason() == Reason::StorageFailed),
         "{states:?}"
     );
     assert_eq!(
@@ -279,6 +373,42 @@ async fn r15_a_full_and_a_read_only_disk_are_told_and_recover() {
     disk.remount("rw");
     rig.mirrors.sync(None).await;
     assert_eq!(rig.mirrors.artifact(&source).await.unwrap().revision, third);
+    rig.mirrors.forget(&crate::support::release("app"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r15_a_disk_without_inodes_is_told_and_recovers() {
+    let place = tempfile::tempdir().unwrap();
+    let Some(_disk) = SmallDisk::mount(&place.path().join("disk"), "8m,nr_inodes=120") else {
+        return;
+    };
+    let mut rig = Rig::new();
+    rig.options = options(place.path().join("disk/cache"));
+    rig.mirrors = Mirrors::new(rig.options.clone(), rig.secrets.clone()).unwrap();
+    rig.write_chart("app", "one");
+    let first = rig.repository.commit("first").unwrap();
+    let source = rig.source("app").at("main");
+    rig.use_chart("app", &source).await.unwrap();
+    let fillers: Vec<PathBuf> = (0..)
+        .map(|number| place.path().join(format!("disk/filler-{number}")))
+        .take_while(|path| fs::write(path, "").is_ok())
+        .collect();
+    rig.write_chart("app", "two");
+    let second = rig.repository.commit("second").unwrap();
+    let states = rig.mirrors.sync(None).await;
+    assert!(
+        matches!(&states[0].state, MirrorState::Failed(error) if error.reason() == Reason::StorageFailed),
+        "{states:?}"
+    );
+    assert_eq!(rig.mirrors.artifact(&source).await.unwrap().revision, first);
+    for filler in fillers {
+        fs::remove_file(filler).unwrap();
+    }
+    rig.mirrors.sync(None).await;
+    assert_eq!(
+        rig.mirrors.artifact(&source).await.unwrap().revision,
+        second
+    );
     rig.mirrors.forget(&crate::support::release("app"));
 }
 
@@ -322,6 +452,12 @@ async fn the_budget_of_the_cache_evicts_the_least_recently_used_mirror() {
     assert_eq!(sizes[0], 0, "{sizes:?}");
     assert!(sizes[1] > 90_000, "{sizes:?}");
     rig.server.traffic().forget();
+    rig.mirrors.sync(None).await;
+    assert_eq!(
+        rig.server.traffic().count(),
+        2,
+        "a poll does not bring back what nobody asks for"
+    );
     assert!(
         rig.mirrors.artifact(&first).await.is_ok(),
         "what is asked for comes back"

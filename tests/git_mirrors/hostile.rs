@@ -353,6 +353,47 @@ async fn s12_answers_that_are_no_packet_lines_are_refused() {
     }
 }
 
+/// A server that is honest up to the pack, of which a byte comes now and then.
+fn drips_pack(drip: Tail) -> Script {
+    let honest = sends_pack(pack(9, &[])[..12].to_vec(), drip);
+    Arc::new(move |request| {
+        let (mut out, tail) = honest(request);
+        if matches!(tail, Tail::Drip(_)) {
+            out.extend(b"fff0\x01");
+        }
+        (out, tail)
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s13_remotes_that_drip_keep_no_other_waiting() {
+    let rig = crate::support::Rig::with(testkit::GitOptions::default(), |options| {
+        options.limits.concurrent_fetches = 1;
+        options.timeout = Duration::from_secs(2);
+    });
+    rig.write_chart("app", "one");
+    rig.repository.commit("first").unwrap();
+    for number in 0..3 {
+        let port = server(drips_pack(Tail::Drip(Duration::from_millis(1)))).await;
+        let slow = GitSource::new(url(&format!("http://127.0.0.1:{port}/x")), ".");
+        let release = crate::support::release(&format!("slow-{number}"));
+        rig.mirrors.declare(&release, vec![slow]);
+    }
+    // Until each has begun its download, or waits for its turn.
+    crate::support::eventually(|| {
+        let states = rig.mirrors.states();
+        states.iter().all(|state| state.requests >= 2).then_some(())
+    })
+    .await;
+    rig.use_chart("app", &rig.source("app")).await.unwrap();
+    let cloning = rig
+        .mirrors
+        .states()
+        .into_iter()
+        .filter(|state| state.state == helm_operator::gitsync::MirrorState::Cloning);
+    assert!(cloning.count() >= 1, "the slow ones still drip");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn s13_a_byte_now_and_then_is_no_progress() {
     let drip = Tail::Drip(Duration::from_millis(50));
@@ -365,17 +406,7 @@ async fn s13_a_byte_now_and_then_is_no_progress() {
             )
         })
     };
-    let slow_pack = {
-        let honest = sends_pack(pack(9, &[])[..12].to_vec(), drip);
-        let script: Script = Arc::new(move |request| {
-            let (mut out, tail) = honest(request);
-            if matches!(tail, Tail::Drip(_)) {
-                out.extend(b"0fff\x01");
-            }
-            (out, tail)
-        });
-        script
-    };
+    let slow_pack = drips_pack(drip);
     for (what, script, limit) in [("advertisement", slow_start, 5), ("pack", slow_pack, 15)] {
         let (error, took) = attack(script, 16 * MEGABYTE).await;
         assert!(

@@ -218,7 +218,8 @@ async fn s16_certificates_that_do_not_fit_are_refused() {
         ("wrong name", wrong_name, Some(Reason::HostKeyMismatch)),
         ("self-signed", foreign, Some(Reason::HostKeyMismatch)),
     ] {
-        let port = tls::front(target, &pair, None).await;
+        let front = tls::front(target, &pair, None).await;
+        let port = front.port();
         let mut source = with_secret(rig.source("app"), secret.clone());
         source.url = url(&format!("https://127.0.0.1:{port}/charts.git"));
         let found = rig
@@ -232,6 +233,46 @@ async fn s16_certificates_that_do_not_fit_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn r16_a_certificate_that_expires_is_told_and_its_renewal_heals() {
+    let mut rig = Rig::new();
+    rig.write_chart("app", "one");
+    let first = rig.repository.commit("first").unwrap();
+    let authority = Authority::new();
+    let pair = |until: i32| {
+        authority.sign("127.0.0.1", |params| {
+            params.not_before = rcgen::date_time_ymd(2001, 1, 1);
+            params.not_after = rcgen::date_time_ymd(until, 1, 1);
+        })
+    };
+    let front = tls::front(port_of(&rig), &pair(3000), None).await;
+    let secret = rig.secrets.set("ca", &[("caFile", &authority.pem())]);
+    let mut source = with_secret(rig.source("app"), secret);
+    source.url = url(&format!("https://127.0.0.1:{}/charts.git", front.port()));
+    rig.use_chart("app", &source).await.unwrap();
+    front.show(&pair(2002));
+    let changes = rig.poll().await;
+    assert_eq!(changes.len(), 1, "{changes:?}");
+    let error = rig.mirrors.trouble(&source).unwrap();
+    assert_eq!(error.reason(), Reason::HostKeyMismatch, "{error}");
+    front.show(&pair(3000));
+    assert_eq!(rig.poll().await.len(), 1, "its end is told too");
+    assert_eq!(rig.mirrors.artifact(&source).await.unwrap().revision, first);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r16_a_name_that_does_not_resolve_is_told() {
+    let rig = Rig::new();
+    let mut source = rig.source("app");
+    source.url = url("https://no-such-host.invalid/team/charts");
+    let error = rig.mirrors.artifact(&source).await.unwrap_err();
+    assert_eq!(error.reason(), Reason::Unreachable, "{error}");
+    assert!(
+        error.to_string().contains("no-such-host.invalid"),
+        "{error}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_client_certificate_of_the_secret_is_shown() {
     let rig = Rig::new();
     rig.write_chart("app", "one");
@@ -239,7 +280,8 @@ async fn a_client_certificate_of_the_secret_is_shown() {
     let authority = Authority::new();
     let server = authority.sign("127.0.0.1", |_| {});
     let client = authority.sign("client", |_| {});
-    let port = tls::front(port_of(&rig), &server, Some(&authority)).await;
+    let front = tls::front(port_of(&rig), &server, Some(&authority)).await;
+    let port = front.port();
     let mut source = rig.source("app");
     source.url = url(&format!("https://127.0.0.1:{port}/charts.git"));
     let ca = authority.pem();
@@ -293,6 +335,32 @@ async fn s10_credentials_do_not_follow_a_redirect_to_another_origin() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn s10_credentials_do_not_follow_a_redirect_that_hides_its_host() {
+    let other = GitServer::start(GitOptions::default()).unwrap();
+    let evil = other.base().replace("http://", "");
+    for hidden in ["?@", "#@", "\\@", "%23@", "@", "%2f@", "/?@"] {
+        let rig = private_rig();
+        let honest = rig.server.base();
+        rig.server
+            .traffic()
+            .fault_at(1, Fault::Redirect(302, format!("{honest}{hidden}{evil}")));
+        let secret = rig
+            .secrets
+            .set("git", &[("username", "alice"), ("password", "p@ss")]);
+        let artifact = rig
+            .mirrors
+            .artifact(&with_secret(rig.source("app"), secret))
+            .await;
+        assert!(artifact.is_err(), "{hidden}: {artifact:?}");
+    }
+    let seen = other.traffic().exchanges();
+    assert!(
+        seen.iter().all(|exchange| exchange.authorization.is_none()),
+        "{seen:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn s09_redirects_to_where_nothing_may_be_are_refused() {
     for target in [
         "http://169.254.169.254",
@@ -329,7 +397,7 @@ async fn redirects_in_circles_and_to_a_login_page_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repository_that_moved_is_found_again() {
+async fn r16_a_repository_that_moved_is_found_again() {
     let mut rig = Rig::new();
     rig.write_chart("app", "one");
     rig.repository.commit("first").unwrap();
@@ -521,5 +589,25 @@ async fn r16_a_download_that_is_cut_or_stalls_is_given_up_and_starts_again() {
         let packs = rig.mirror_dir().join("objects/pack");
         let files = std::fs::read_dir(packs).unwrap().count();
         assert_eq!(files, 2, "{what}: the half of the first download is gone");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_passing_redirect_is_not_remembered_and_a_lasting_one_is() {
+    for (status, requests) in [(302, 3), (308, 1)] {
+        let rig = Rig::new();
+        let other = GitServer::start(GitOptions::default()).unwrap();
+        let copy = other.repository("charts").unwrap();
+        copy.write("app/Chart.yaml", "name: app\n").unwrap();
+        copy.commit("first").unwrap();
+        rig.server
+            .traffic()
+            .fault(Fault::Redirect(status, other.base()));
+        rig.use_chart("app", &rig.source("app")).await.unwrap();
+        rig.server.traffic().forget();
+        other.traffic().forget();
+        rig.mirrors.sync(None).await;
+        let count = rig.server.traffic().count() + other.traffic().count();
+        assert_eq!(count, requests, "{status}");
     }
 }

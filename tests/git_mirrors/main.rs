@@ -10,6 +10,7 @@ mod basics;
 mod damage;
 mod hostile;
 mod https;
+mod memory;
 mod monorepo;
 mod noexec;
 mod refs;

@@ -1,6 +1,6 @@
 //! Every kind of ref, and everything that can happen to one.
 
-use helm_operator::gitsync::Reason;
+use helm_operator::gitsync::{MirrorState, Reason};
 use testkit::GitOptions;
 
 use crate::support::{Rig, moved, reason, text};
@@ -246,4 +246,56 @@ async fn a_commit_that_appears_later_is_found() {
         rig.mirrors.artifact(&source).await.unwrap().revision,
         second
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r16_a_shallow_server_serves_what_it_has() {
+    for mut rig in both_protocols() {
+        rig.write_chart("app", "one");
+        let first = rig.repository.commit("first").unwrap();
+        rig.write_chart("app", "two");
+        let second = rig.repository.commit("second").unwrap();
+        let bare = rig.repository.bare().to_owned();
+        let shallow = bare.with_extension("shallow");
+        let (from, to) = (
+            format!("file://{}", bare.display()),
+            shallow.to_str().unwrap(),
+        );
+        rig.repository
+            .git(&["clone", "--quiet", "--bare", "--depth=1", &from, to])
+            .unwrap();
+        std::fs::remove_dir_all(&bare).unwrap();
+        std::fs::rename(&shallow, &bare).unwrap();
+        let source = rig.source("app").at("main");
+        let artifact = rig.use_chart("app", &source).await.unwrap();
+        assert_eq!(artifact.revision, second);
+        let old = rig.mirrors.artifact(&rig.source("app").at(&first)).await;
+        assert_eq!(reason(old), Reason::RefNotFound);
+        rig.write_chart("app", "three");
+        rig.repository.commit("third").unwrap();
+        let changes = rig.poll().await;
+        assert_eq!(moved(&changes), ["app"], "{:?}", rig.mirrors.states());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_does_not_exist_holds_up_no_other_ref_of_its_mirror() {
+    for mut rig in both_protocols() {
+        rig.write_chart("app", "one");
+        let first = rig.repository.commit("first").unwrap();
+        for (name, digit) in [("bad-1", "1"), ("bad-2", "2"), ("bad-3", "3")] {
+            let source = rig.source("app").at(digit.repeat(40));
+            let found = rig.use_chart(name, &source).await;
+            assert_eq!(reason(found), Reason::RefNotFound);
+        }
+        let good = rig.source("app").at(&first);
+        rig.use_chart("good", &good).await.unwrap();
+        let main = rig.source("app").at("main");
+        rig.use_chart("main", &main).await.unwrap();
+        rig.drain();
+        rig.write_chart("app", "two");
+        rig.repository.commit("second").unwrap();
+        assert_eq!(moved(&rig.poll().await), ["main"]);
+        assert_eq!(rig.mirrors.states()[0].state, MirrorState::Ready);
+    }
 }

@@ -10,7 +10,11 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     server::WebPkiClientVerifier,
 };
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::watch,
+    task::JoinSet,
+};
 use tokio_rustls::TlsAcceptor;
 
 /// A certificate authority for one test.
@@ -50,9 +54,60 @@ impl Authority {
     }
 }
 
-/// Listens with TLS and passes on to `target`; returns the port. With `clients`, only clients with a certificate of
-/// that authority get through.
-pub(crate) async fn front(target: u16, pair: &Pair, clients: Option<&Authority>) -> u16 {
+/// A running front.
+pub(crate) struct Front {
+    port: u16,
+    acceptor: watch::Sender<TlsAcceptor>,
+}
+
+impl Front {
+    /// Where it listens.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Shows another certificate from now on, and closes all connections.
+    pub(crate) fn show(&self, pair: &Pair) {
+        self.acceptor.send_replace(acceptor(pair, None));
+    }
+}
+
+/// Listens with TLS and passes on to `target`. With `clients`, only clients with a certificate of that authority get
+/// through.
+pub(crate) async fn front(target: u16, pair: &Pair, clients: Option<&Authority>) -> Front {
+    let (sender, mut receiver) = watch::channel(acceptor(pair, clients));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        let mut connections = JoinSet::new();
+        loop {
+            let stream = tokio::select! {
+                changed = receiver.changed() => match changed {
+                    Ok(()) => {
+                        connections.abort_all();
+                        continue;
+                    }
+                    Err(_) => return,
+                },
+                Ok((stream, _)) = listener.accept() => stream,
+            };
+            let acceptor = receiver.borrow().clone();
+            connections.spawn(async move {
+                let mut inner = acceptor.accept(stream).await.ok()?;
+                let mut outer = TcpStream::connect(("127.0.0.1", target)).await.ok()?;
+                tokio::io::copy_bidirectional(&mut inner, &mut outer)
+                    .await
+                    .ok()
+            });
+        }
+    });
+    Front {
+        port,
+        acceptor: sender,
+    }
+}
+
+fn acceptor(pair: &Pair, clients: Option<&Authority>) -> TlsAcceptor {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
@@ -70,20 +125,5 @@ pub(crate) async fn front(target: u16, pair: &Pair, clients: Option<&Authority>)
     };
     let chain = vec![CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap()];
     let key = PrivateKeyDer::from_pem_slice(pair.key.as_bytes()).unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(builder.with_single_cert(chain, key).unwrap()));
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let acceptor = acceptor.clone();
-            tokio::spawn(async move {
-                let mut inner = acceptor.accept(stream).await.ok()?;
-                let mut outer = TcpStream::connect(("127.0.0.1", target)).await.ok()?;
-                tokio::io::copy_bidirectional(&mut inner, &mut outer)
-                    .await
-                    .ok()
-            });
-        }
-    });
-    port
+    TlsAcceptor::from(Arc::new(builder.with_single_cert(chain, key).unwrap()))
 }

@@ -103,6 +103,9 @@ pub(in crate::cli) struct Flags {
     /// Proxy for git over http(s): http://[USER:PASSWORD@]HOST:PORT; else that of the environment.
     #[arg(long, env = "HELM_OPERATOR_GIT_PROXY", hide_env_values = true)]
     pub(super) git_proxy: Option<SecretString>,
+    /// Certificates (PEM) to trust for git over https, besides those of the system.
+    #[arg(long)]
+    pub(super) git_ca_file: Option<PathBuf>,
     /// Bytes that all git mirrors together may take on disk.
     #[arg(long, default_value_t = 10 << 30)]
     pub(super) git_cache_bytes: u64,

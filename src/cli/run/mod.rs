@@ -383,7 +383,7 @@ fn sources(flags: &Flags, client: Client) -> Result<Sources> {
             .to_vec(),
             ssh_config: Some(home.join(".ssh/config")),
             netrc: Some(home.join(".netrc")),
-            ca_file: None,
+            ca_file: flags.git_ca_file.clone(),
         },
         ..GitOptions::new(directory(flags.cache_dir.as_ref(), "cache").join("git"))
     };

@@ -8,14 +8,14 @@ use std::{
 
 use gix::ObjectId;
 
-use super::{Context, Mirror};
+use super::{AbortOnDrop, Context, Mirror};
 use crate::gitsync::{
     ChangeReason, Reason, ReleaseKey, SourceError,
     chart::{self, Footprint},
     credentials::Credentials,
     pack,
     reference::{Reference, Resolved},
-    store::{Reader, Refs, Store, StoreError, Tip},
+    store::{Refs, Store, StoreError, Tip},
     tree::Tree,
     wire::{Listing, Remote, fetch::FetchRequest, refs::Capabilities},
 };
@@ -34,6 +34,38 @@ struct Work {
     tips: Refs,
     shallow: BTreeSet<ObjectId>,
     is_new: bool,
+    /// The objects of the tips were given up for others, and nobody has asked for them since.
+    is_evicted: bool,
+    /// Commits that the remote did not have when it was last asked.
+    suspects: BTreeSet<ObjectId>,
+    /// Commits that it does not have now.
+    missing: BTreeSet<ObjectId>,
+}
+
+/// Commits that a remote turns out not to have in one cycle, before all that are left are taken for such.
+const MAX_REFUSALS: usize = 8;
+
+/// Whether the remote gives commits that no ref stands at.
+fn gives_any_commit(capabilities: &Capabilities) -> bool {
+    match capabilities {
+        Capabilities::V2 { .. } => true,
+        Capabilities::V0(v0) => v0.any_commit,
+    }
+}
+
+/// What is left of `wants` after the remote refused them with `error`, which names one in most servers' words. What
+/// it has `advertised` is never left out.
+fn without_missing(
+    wants: &[ObjectId],
+    advertised: &[ObjectId],
+    error: &SourceError,
+    failures: usize,
+) -> Vec<ObjectId> {
+    let text = error.to_string();
+    let is_named = |id: &ObjectId| text.contains(&id.to_string());
+    let names_one = failures < MAX_REFUSALS && wants.iter().any(is_named);
+    let is_left = |id: &ObjectId| advertised.contains(id) || names_one && !is_named(id);
+    wants.iter().copied().filter(is_left).collect()
 }
 
 /// What a cycle found for each wanted ref.
@@ -60,13 +92,15 @@ impl Mirror {
     }
 
     fn open(&self, number: u64) -> Result<Work, SourceError> {
-        let (wanted, known, rebuild) = {
+        let (wanted, known, rebuild, evicted, suspects) = {
             let mut state = self.lock();
             let known = state
                 .store
                 .clone()
                 .map(|s| (s, state.tips.clone(), state.shallow.clone()));
-            (state.wanted(), known, state.rebuild)
+            let evicted = state.evicted.then(|| state.tips.clone());
+            let suspects = state.missing_commits();
+            (state.wanted(), known, state.rebuild, evicted, suspects)
         };
         let limit = self.object_limit();
         if rebuild {
@@ -78,12 +112,17 @@ impl Mirror {
                 tips: Refs::new(),
                 shallow: BTreeSet::new(),
                 is_new: true,
+                is_evicted: false,
+                suspects,
+                missing: BTreeSet::new(),
             });
         }
         let (store, tips, shallow) = match known {
             Some(known) => known,
             None => self.load(limit)?,
         };
+        let is_evicted = evicted.is_some();
+        let tips = evicted.unwrap_or(tips);
         self.lock()
             .load(Arc::clone(&store), tips.clone(), shallow.clone());
         Ok(Work {
@@ -93,6 +132,9 @@ impl Mirror {
             tips,
             shallow,
             is_new: false,
+            is_evicted,
+            suspects,
+            missing: BTreeSet::new(),
         })
     }
 
@@ -150,7 +192,10 @@ impl Mirror {
         .await?;
         let connect = || Remote::new(&self.url, &credentials, options, clients, &self.memory);
         let mut remote = connect()?;
-        let listing = remote.list(&prefixes(&work.wanted)).await?;
+        let listing = {
+            let _permit = self.context.polls.acquire().await;
+            remote.list(&prefixes(&work.wanted)).await?
+        };
         let mut resolved = HashMap::new();
         let mut open = Vec::new();
         for reference in &work.wanted {
@@ -163,10 +208,9 @@ impl Mirror {
         }
         let wants = self.missing(work, &resolved, &listing);
         if !wants.is_empty() {
-            self.download_or_all(&mut remote, work, wants, &listing)
+            self.download_wants(&connect, remote, work, wants, &listing)
                 .await?;
         }
-        drop(remote);
         if open
             .iter()
             .any(|reference| matches!(reference, Reference::Short(_)))
@@ -186,6 +230,9 @@ impl Mirror {
     ) -> Vec<ObjectId> {
         let mut wants = BTreeSet::new();
         for found in resolved.values() {
+            if work.is_given_up(found) {
+                continue;
+            }
             if !work.store.contains(found.id) {
                 wants.insert(found.id);
             }
@@ -202,10 +249,12 @@ impl Mirror {
         wants.into_iter().collect()
     }
 
-    /// Downloads `wants` one commit deep; for a server that gives no commit by its id, all of its history.
-    async fn download_or_all(
+    /// Downloads `wants` one commit deep; for a server that gives no commit by its id, all of its history. A commit
+    /// that the remote does not have is noted as missing, and holds up nothing else.
+    async fn download_wants<'c>(
         &self,
-        remote: &mut Remote<'_>,
+        connect: &impl Fn() -> Result<Remote<'c>, SourceError>,
+        mut remote: Remote<'c>,
         work: &mut Work,
         wants: Vec<ObjectId>,
         listing: &Listing,
@@ -213,26 +262,51 @@ impl Mirror {
         let (advertised, pinned): (Vec<_>, Vec<_>) = wants
             .into_iter()
             .partition(|id| listing.refs.iter().any(|known| known.id == *id));
-        let gives_any = match &listing.capabilities {
-            Capabilities::V2 { .. } => true,
-            Capabilities::V0(v0) => v0.any_commit,
-        };
-        if pinned.is_empty() || gives_any {
-            let all = advertised.iter().chain(&pinned).copied().collect();
-            match self.download(remote, work, all, Some(1)).await {
-                Err(error) if error.reason() == Reason::RefNotFound && !pinned.is_empty() => {
-                    return Err(error.context(format!("commit {}", list(&pinned))));
-                }
-                result => return result,
-            }
+        if !pinned.is_empty() && !gives_any_commit(&listing.capabilities) {
+            let tips: BTreeSet<_> = listing.refs.iter().map(|known| known.id).collect();
+            self.download(&mut remote, work, tips.into_iter().collect(), Some(ALL))
+                .await?;
+            let store = Arc::clone(&work.store);
+            work.missing
+                .extend(pinned.into_iter().filter(|id| !store.contains(*id)));
+            return Ok(());
         }
-        let tips = listing
-            .refs
-            .iter()
-            .map(|known| known.id)
-            .collect::<BTreeSet<_>>();
-        self.download(remote, work, tips.into_iter().collect(), Some(ALL))
-            .await
+        // Those that were missing the last time go last and by themselves.
+        let (suspects, pinned): (Vec<_>, Vec<_>) = pinned
+            .into_iter()
+            .partition(|id| work.suspects.contains(id));
+        let mut rounds = vec![suspects, [advertised.clone(), pinned].concat()];
+        let mut failures = 0;
+        while let Some(wants) = rounds.pop() {
+            if wants.is_empty() {
+                continue;
+            }
+            if remote.is_spent() {
+                remote = connect()?;
+                remote.list(&prefixes(&work.wanted)).await?;
+            }
+            let error = match self
+                .download(&mut remote, work, wants.clone(), Some(1))
+                .await
+            {
+                Err(error) if error.reason() == Reason::RefNotFound => error,
+                result => {
+                    result?;
+                    continue;
+                }
+            };
+            failures += 1;
+            let left = without_missing(&wants, &advertised, &error, failures);
+            if left.len() == wants.len() {
+                // A forced push between the listing and this request.
+                let text = format!("the refs moved while they were fetched: {error}");
+                return Err(SourceError::new(Reason::Unreachable, text));
+            }
+            work.missing
+                .extend(wants.into_iter().filter(|id| !left.contains(id)));
+            rounds.push(left);
+        }
+        Ok(())
     }
 
     /// Downloads the history of every branch and tag, to find a commit by the start of its id.
@@ -262,9 +336,10 @@ impl Mirror {
         depth: Option<u32>,
     ) -> Result<(), SourceError> {
         let Context {
-            options, fetches, ..
+            options, downloads, ..
         } = &*self.context;
-        let _permit = fetches.acquire().await;
+        let _permit = downloads.acquire().await;
+        let _place = self.place_for_a_while().await;
         let haves: BTreeSet<ObjectId> = work
             .tips
             .values()
@@ -278,17 +353,33 @@ impl Mirror {
             haves: haves.into_iter().collect(),
             depth,
         };
+        let thin = !request.haves.is_empty();
         let mut incoming = remote.fetch(&request, options.limits.pack_bytes).await?;
         // Before the pack: a commit that is here and not known to lack its parents would be taken for complete by the
         // next download. One that is known and not here harms nothing.
         work.shallow.extend(&incoming.shallow.shallow);
         work.store.save_shallow(&work.shallow)?;
-        pack::receive(&work.store, &mut incoming.pack, &options.limits).await?;
+        pack::receive(&work.store, &mut incoming.pack, &options.limits, thin).await?;
         for id in &incoming.shallow.unshallow {
             work.shallow.remove(id);
         }
         work.store.save_shallow(&work.shallow)?;
         Ok(())
+    }
+
+    /// Waits for a place among the downloads that just began, and holds it for half the time in which a remote must
+    /// make progress: a few that send as slowly as they may must not keep all others waiting.
+    async fn place_for_a_while(&self) -> Option<AbortOnDrop> {
+        let place = Arc::clone(&self.context.fetches)
+            .acquire_owned()
+            .await
+            .ok()?;
+        let held = self.context.options.timeout / 2;
+        let holder = tokio::spawn(async move {
+            tokio::time::sleep(held).await;
+            drop(place);
+        });
+        Some(AbortOnDrop(holder.abort_handle()))
     }
 
     /// Saves what was found, makes it visible, and wakes the releases that it concerns.
@@ -318,6 +409,7 @@ impl Mirror {
             work.store
         };
         let packs = store.measure();
+        let is_whole = tips.values().all(|tip| store.contains(tip.commit));
         let number = work.number;
         {
             let mut state = self.lock();
@@ -325,7 +417,7 @@ impl Mirror {
             let was_damaged = state.damaged;
             state.note_news(is_new || was_damaged);
             state.damaged = false;
-            state.evicted = false;
+            state.evicted &= work.is_evicted && !is_whole;
             state.store = Some(Arc::clone(&store));
             state.tips = tips;
             state.shallow = work.shallow;
@@ -338,7 +430,7 @@ impl Mirror {
                 }
             }
         }
-        self.wake_moved(&mut store.reader())
+        self.wake_moved(&store)
     }
 
     /// Puts the new copy in the place of the old one.
@@ -355,16 +447,20 @@ impl Mirror {
     }
 
     /// Wakes each release whose chart has another content than it had when last looked at.
-    fn wake_moved(&self, reader: &mut Reader) -> Result<(), SourceError> {
+    fn wake_moved(&self, store: &Store) -> Result<(), SourceError> {
+        let mut reader = store.reader();
         let targets = self.lock().unseen();
         let mut roots = HashMap::new();
-        for target in &targets {
+        for target in targets
+            .iter()
+            .filter(|target| store.contains(target.commit))
+        {
             if let Entry::Vacant(root) = roots.entry(target.commit) {
                 root.insert(reader.tree_of(target.commit)?);
             }
         }
         let limits = &self.context.options.limits;
-        let mut tree = Tree::new(reader, ObjectId::null(gix::hash::Kind::Sha1));
+        let mut tree = Tree::new(&mut reader, ObjectId::null(gix::hash::Kind::Sha1));
         for target in targets {
             let Some(root) = roots.get(&target.commit) else {
                 continue;
@@ -466,6 +562,19 @@ impl Work {
         let mut reader = self.store.reader();
         let mut outcome = Outcome::new();
         for (reference, found) in resolved {
+            if self.missing.contains(&found.id) {
+                let error = reference.not_found(false);
+                outcome.insert(reference, Err(error));
+                continue;
+            }
+            if let Some(tip) = self
+                .tips
+                .get(&found.name)
+                .filter(|_| self.is_given_up(&found))
+            {
+                outcome.insert(reference, Ok((found.name, *tip)));
+                continue;
+            }
             let tip = reader
                 .peel(found.id)
                 .and_then(|commit| reader.tree_of(commit).map(|_| commit))
@@ -491,6 +600,15 @@ impl Work {
             outcome.insert(reference, found);
         }
         outcome
+    }
+
+    /// True for a ref that has not moved since its objects were given up.
+    fn is_given_up(&self, found: &Resolved) -> bool {
+        self.is_evicted
+            && self
+                .tips
+                .get(&found.name)
+                .is_some_and(|tip| tip.id == found.id)
     }
 
     fn knows_short(&self, reference: &Reference) -> bool {
@@ -520,13 +638,6 @@ fn prefixes(wanted: &[Reference]) -> Vec<String> {
         prefixes.push("HEAD".to_owned());
     }
     prefixes
-}
-
-fn list(ids: &[ObjectId]) -> String {
-    ids.iter()
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(", ")
 }
 
 fn remove(directory: &Path) -> Result<(), SourceError> {

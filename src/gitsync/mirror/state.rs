@@ -10,7 +10,7 @@ use gix::ObjectId;
 use tokio::time::Instant;
 
 use crate::gitsync::{
-    ChangeReason, GitSource, ReleaseKey, Schedule, SourceError,
+    ChangeReason, GitSource, Reason, ReleaseKey, Schedule, SourceError,
     chart::Footprint,
     reference::Reference,
     store::{Refs, Store},
@@ -18,6 +18,8 @@ use crate::gitsync::{
 
 /// How long a ref is kept in a mirror for someone who asked once without declaring it.
 const INTEREST: Duration = Duration::from_secs(600);
+/// Failures in a row that may pass, before releases are told.
+const TOLD_FAILURES: u32 = 2;
 
 /// What one release uses of the mirror.
 #[derive(Debug)]
@@ -197,6 +199,17 @@ impl State {
         wanted
     }
 
+    /// The wanted commits that the remote did not have when it was last asked.
+    pub(crate) fn missing_commits(&self) -> BTreeSet<ObjectId> {
+        let of = |(reference, known): (&Reference, &RefState)| match (reference, &known.error) {
+            (Reference::Commit(id), Some(error)) if error.reason() == Reason::RefNotFound => {
+                Some(*id)
+            }
+            _ => None,
+        };
+        self.refs.iter().filter_map(of).collect()
+    }
+
     fn drop_unused_refs(&mut self) {
         let wanted: HashSet<Reference> = self.wanted().into_iter().collect();
         self.refs.retain(|reference, _| wanted.contains(reference));
@@ -255,7 +268,8 @@ impl State {
             }
             Err(error) if error.is_transient() => {
                 self.failures = self.failures.saturating_add(1);
-                schedule.retry(self.failures)
+                let pause = schedule.retry(self.failures);
+                pause.max(error.retry_after().unwrap_or_default())
             }
             Err(_) => schedule.next(SystemTime::now()),
         };
@@ -269,15 +283,34 @@ impl State {
         self.failure_changes()
     }
 
+    /// Why `reference` cannot be looked up any more, once it is worth telling.
+    pub(crate) fn trouble(&self, reference: &Reference) -> Option<SourceError> {
+        let of_ref = self
+            .refs
+            .get(reference)
+            .and_then(|known| known.error.as_ref());
+        let of_mirror = self.error.as_ref().filter(|_| !self.may_be_a_blip());
+        of_ref.or(of_mirror).cloned()
+    }
+
+    /// One failure that may pass is tried again in seconds; a thousand releases need not tell of it.
+    fn may_be_a_blip(&self) -> bool {
+        self.failures < TOLD_FAILURES && self.error.as_ref().is_some_and(SourceError::is_transient)
+    }
+
     /// Failures that began or ended, for each release that uses them.
     fn failure_changes(&mut self) -> Vec<(ReleaseKey, ChangeReason)> {
         let mut changes = Vec::new();
+        let is_blip = self.may_be_a_blip();
         let (uses, refs, error) = (&mut self.uses, &self.refs, &self.error);
         for (release, uses) in uses.iter_mut() {
             for known in uses {
                 let of_ref = refs
                     .get(&known.reference)
                     .and_then(|state| state.error.as_ref());
+                if of_ref.is_none() && is_blip && !known.waiting {
+                    continue;
+                }
                 let now = of_ref.or(error.as_ref());
                 let before = known.failed.as_ref().map(SourceError::reason);
                 match now {
@@ -299,7 +332,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gitsync::{Reason, RepositoryUrl};
+    use crate::gitsync::RepositoryUrl;
 
     fn release(name: &str) -> ReleaseKey {
         ReleaseKey {
@@ -382,7 +415,15 @@ mod tests {
         let mut state = State::default();
         state.set_uses(&release("a"), vec![source("x")]);
         let took = Duration::ZERO;
+        assert!(
+            state
+                .finish(failed(Reason::Unreachable), took, &schedule())
+                .is_empty(),
+            "it may pass"
+        );
+        assert!(state.trouble(&Reference::Name("main".into())).is_none());
         let told = state.finish(failed(Reason::Unreachable), took, &schedule());
+        assert!(state.trouble(&Reference::Name("main".into())).is_some());
         assert!(
             matches!(&told[..], [(_, ChangeReason::Failed(error))] if error.reason() == Reason::Unreachable)
         );
@@ -410,5 +451,9 @@ mod tests {
         assert!(pause(&state) <= 6);
         state.finish(failed(Reason::AuthFailed), Duration::ZERO, &schedule());
         assert!(pause(&state) >= 260);
+        let busy = SourceError::new(Reason::Unreachable, "busy");
+        let busy = busy.with_retry_after(Duration::from_secs(120));
+        state.finish(Err(busy), Duration::ZERO, &schedule());
+        assert!((110..=120).contains(&pause(&state)), "the server says when");
     }
 }

@@ -15,6 +15,10 @@ use crate::gitsync::{Reason, SourceError};
 
 /// A window with fewer bytes than this is a slow one.
 const MIN_WINDOW_BYTES: u64 = 1024;
+/// After this time the whole body must have come with at least [`MIN_RATE`].
+const LONG: Duration = Duration::from_secs(600);
+/// Bytes a second, on average over a long body.
+const MIN_RATE: u64 = 16 << 10;
 const PIPE_CHUNK: usize = 64 << 10;
 
 /// What a remote was asked and what it sent, over the life of a mirror.
@@ -65,6 +69,7 @@ pub(crate) struct Body<'c> {
     counters: &'c Counters,
     limit: u64,
     received: u64,
+    started: Instant,
     window_end: Instant,
     window_bytes: u64,
     slow: u32,
@@ -99,6 +104,7 @@ impl<'c> Body<'c> {
             counters,
             limit,
             received: 0,
+            started: Instant::now(),
             window_end: Instant::now() + pace.window,
             window_bytes: 0,
             slow: 0,
@@ -170,12 +176,25 @@ impl<'c> Body<'c> {
             if self.received > self.limit {
                 return Err(too_large(self.limit));
             }
+            self.check_rate()?;
             if self.window_bytes >= MIN_WINDOW_BYTES {
                 self.start_window();
                 self.slow = 0;
             }
             return Ok(count > 0);
         }
+    }
+
+    /// A body that comes just quickly enough for its windows must not come for days.
+    fn check_rate(&self) -> Result<(), SourceError> {
+        let took = self.started.elapsed();
+        if took > LONG && self.received < MIN_RATE * took.as_secs() {
+            return Err(SourceError::new(
+                Reason::Timeout,
+                format!("the remote sends less than {MIN_RATE} bytes a second"),
+            ));
+        }
+        Ok(())
     }
 
     fn end_window(&mut self) -> Result<(), SourceError> {
@@ -275,18 +294,34 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_but_steady_body_may_take_its_time() {
+    async fn s13_a_body_that_takes_days_is_given_up() {
         let (mut writer, reader) = tokio::io::duplex(4096);
         tokio::spawn(async move {
-            for _ in 0..100 {
-                writer.write_all(&[7; 1024]).await.unwrap();
+            while writer.write_all(&[7; 1100]).await.is_ok() {
                 tokio::time::sleep(Duration::from_secs(15)).await;
             }
         });
         let counters = Counters::default();
-        let mut body = Body::pipe(reader, pace(0), 200_000, &counters);
+        let mut body = Body::pipe(reader, pace(0), 2 << 30, &counters);
         let started = Instant::now();
-        assert_eq!(body.take(100 * 1024).await.unwrap().len(), 100 * 1024);
+        let error = body.take(1 << 30).await.unwrap_err();
+        assert_eq!(error.reason(), Reason::Timeout);
+        assert_eq!(started.elapsed().as_secs() / 60, 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_but_steady_body_may_take_its_time() {
+        let (mut writer, reader) = tokio::io::duplex(64 << 10);
+        tokio::spawn(async move {
+            for _ in 0..100 {
+                writer.write_all(&[7; 512 << 10]).await.unwrap();
+                tokio::time::sleep(Duration::from_secs(15)).await;
+            }
+        });
+        let counters = Counters::default();
+        let mut body = Body::pipe(reader, pace(0), 200 << 20, &counters);
+        let started = Instant::now();
+        assert_eq!(body.take(50 << 20).await.unwrap().len(), 50 << 20);
         assert!(started.elapsed().as_secs() > 1400);
     }
 

@@ -464,4 +464,47 @@ mod tests {
             assert_eq!(error.reason(), reason, "{error}");
         }
     }
+
+    fn honest() -> Vec<u8> {
+        let mut out = Vec::new();
+        packet::write_line(&mut out, "acknowledgments");
+        packet::write_line(&mut out, "ready");
+        packet::write_delimiter(&mut out);
+        packet::write_line(&mut out, "shallow-info");
+        packet::write_line(&mut out, &format!("shallow {}", id('1')));
+        packet::write_delimiter(&mut out);
+        packet::write_line(&mut out, "packfile");
+        band(&mut out, 2, b"Counting objects");
+        band(&mut out, 1, b"PACK and more");
+        packet::write_flush(&mut out);
+        out
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn s12_no_change_of_an_answer_makes_its_reader_panic_or_hang(
+            changes in proptest::collection::vec((0_usize..200, proptest::num::u8::ANY), 0..8),
+            cut in 0_usize..300,
+            old in proptest::bool::ANY,
+        ) {
+            let mut bytes = honest();
+            for (at, byte) in changes {
+                if let Some(place) = bytes.get_mut(at) {
+                    *place = byte;
+                }
+            }
+            bytes.truncate(cut);
+            let capabilities = if old {
+                Capabilities::V0(v0())
+            } else {
+                Capabilities::V2 { shallow: true }
+            };
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_time()
+                .build()
+                .unwrap();
+            let found = runtime.block_on(respond(bytes, capabilities));
+            proptest::prop_assert!(found.is_err() || cut > 0);
+        }
+    }
 }

@@ -11,7 +11,7 @@ use std::{
 
 use reqwest::{
     Client, RequestBuilder, Response, StatusCode, Url,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION},
+    header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION, RETRY_AFTER},
 };
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
@@ -92,7 +92,11 @@ impl Clients {
             if roots.is_empty() {
                 return Err(bad_pem(credentials, "the CA certificate"));
             }
-            builder = builder.tls_certs_only(roots);
+            builder = if credentials.ca_adds {
+                builder.tls_certs_merge(roots)
+            } else {
+                builder.tls_certs_only(roots)
+            };
         }
         if let Some(pem) = &credentials.client_certificate {
             let identity = reqwest::Identity::from_pem(pem)
@@ -104,7 +108,7 @@ impl Clients {
 }
 
 fn tls_key(credentials: &Credentials) -> [u8; 32] {
-    let mut hash = Sha256::new();
+    let mut hash = Sha256::new_with_prefix([u8::from(credentials.ca_adds)]);
     for pem in [&credentials.ca, &credentials.client_certificate] {
         let bytes = pem.as_deref().map(Vec::as_slice).unwrap_or_default();
         hash.update((bytes.len() as u64).to_be_bytes());
@@ -143,8 +147,6 @@ impl<'c> HttpRemote<'c> {
             }
         }
         let (base, advertisement) = self.handshake().await?;
-        self.remembered
-            .set(base.clone(), advertisement.capabilities.clone());
         let refs = match advertisement.capabilities {
             Capabilities::V2 { .. } => self.ls_refs(&base, prefixes).await?,
             Capabilities::V0(_) => advertisement.refs,
@@ -165,8 +167,6 @@ impl<'c> HttpRemote<'c> {
             Some(known) => known,
             None => {
                 let (base, advertisement) = self.handshake().await?;
-                self.remembered
-                    .set(base.clone(), advertisement.capabilities.clone());
                 (base, advertisement.capabilities)
             }
         };
@@ -220,9 +220,10 @@ impl<'c> HttpRemote<'c> {
         Ok(response)
     }
 
-    /// The first request: what the server can do. Returns the base URL that answered.
+    /// The first request: what the server can do, to be remembered. Returns the base URL that answered.
     async fn handshake(&self) -> Result<(Url, Advertisement), SourceError> {
         let mut base = self.base()?;
+        let mut is_permanent = true;
         for _ in 0..=MAX_REDIRECTS {
             let url = append(&base, QUERY)?;
             let request = self
@@ -231,13 +232,20 @@ impl<'c> HttpRemote<'c> {
                 .header("Git-Protocol", "version=2");
             let response = self.send(self.authorize(request, &url)?, 0).await?;
             if response.status().is_redirection() {
+                is_permanent &= matches!(response.status().as_u16(), 301 | 308);
                 base = self.redirected(&url, &response)?;
                 continue;
             }
             self.check_status(&response)?;
             check_type(&response, "application/x-git-upload-pack-advertisement")?;
             let mut body = Body::http(response, self.pace, MAX_LISTING, self.counters);
-            return Ok((base, refs::read_advertisement(&mut body).await?));
+            let advertisement = refs::read_advertisement(&mut body).await?;
+            // Where a passing redirect leads is asked for anew each time.
+            if is_permanent {
+                let capabilities = advertisement.capabilities.clone();
+                self.remembered.set(base.clone(), capabilities);
+            }
+            return Ok((base, advertisement));
         }
         Err(redirect_refused("more than three of them"))
     }
@@ -330,8 +338,9 @@ impl<'c> HttpRemote<'c> {
                 window: patience,
                 ..self.pace
             }
-            .stalled("the remote")),
-            Ok(Err(error)) => Err(transport_error(&error)),
+            .stalled("the remote")
+            .about(self.url)),
+            Ok(Err(error)) => Err(transport_error(&error).about(self.url)),
             Ok(Ok(response)) => Ok(response),
         }
     }
@@ -359,11 +368,20 @@ impl<'c> HttpRemote<'c> {
             ),
             _ => (Reason::Unreachable, "the remote failed".to_owned()),
         };
-        Err(SourceError::new(
-            reason,
-            format!("{} answered HTTP {status}: {hint}", self.url),
-        ))
+        let text = format!("{} answered HTTP {status}: {hint}", self.url);
+        let error = SourceError::new(reason, text);
+        Err(match retry_after(response) {
+            Some(pause) => error.with_retry_after(pause),
+            None => error,
+        })
     }
+}
+
+/// `Retry-After` in seconds, an hour at most; a date is not worth reading for a poll.
+fn retry_after(response: &Response) -> Option<Duration> {
+    let value = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
+    let seconds: u64 = value.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds.min(3600)))
 }
 
 /// An error that a fresh start may not have: the server is there, but is another one than remembered.

@@ -70,7 +70,7 @@ impl Listing {
     }
 }
 
-/// A remote for the length of one exchange: at most one listing, then at most one fetch.
+/// A remote for the length of one exchange: a listing, then a fetch.
 pub(crate) struct Remote<'c> {
     kind: Kind<'c>,
     url: &'c RepositoryUrl,
@@ -153,6 +153,14 @@ impl<'c> Remote<'c> {
                     .await
             }
             Kind::Local(local) => local.list(process::local(self.url.path()), prefixes).await,
+        }
+    }
+
+    /// True when nothing can be fetched any more without another listing.
+    pub(crate) fn is_spent(&self) -> bool {
+        match &self.kind {
+            Kind::Http(_) => false,
+            Kind::Ssh(process, ..) | Kind::Local(process) => process.is_spent(),
         }
     }
 

@@ -92,6 +92,11 @@ impl<'c> ProcessRemote<'c> {
         })
     }
 
+    /// True when no session is open.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.session.is_none()
+    }
+
     /// Asks for objects, in the session that [`list`](Self::list) began.
     pub(crate) async fn fetch(
         &mut self,

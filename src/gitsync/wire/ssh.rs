@@ -89,7 +89,8 @@ fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 /// `InvalidSource` for an address that no remote may have.
 pub(crate) async fn check_host(url: &RepositoryUrl, options: &Options) -> Result<(), SourceError> {
     let port = url.port().unwrap_or(22);
-    let Ok(addresses) = tokio::net::lookup_host((url.host(), port)).await else {
+    let lookup = tokio::net::lookup_host((url.host(), port));
+    let Ok(Ok(addresses)) = tokio::time::timeout(options.timeout, lookup).await else {
         return Ok(());
     };
     for address in addresses {

@@ -1,0 +1,518 @@
+//! Git as users see it on HelmReleases: hooks, states, submodules, signatures, the verbs, and no secret anywhere.
+
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use base64::Engine as _;
+use serde_json::Value;
+use testkit::{ControlPlane, GitOptions, GitRepository, GitServer, Options, Rig, ScratchDir};
+
+use crate::support::{BINARY, LIMIT, condition, message, text, write_chart};
+
+const SECRET: &str = "canary-hook-5a1e";
+
+/// A server whose certificate the daemon trusts by its flags, and that wants a login.
+fn private_server() -> &'static GitServer {
+    static SERVER: OnceLock<GitServer> = OnceLock::new();
+    SERVER.get_or_init(|| {
+        let options = GitOptions {
+            tls: true,
+            credentials: Some(("alice".into(), "inner".into())),
+            ..GitOptions::default()
+        };
+        GitServer::start(options).unwrap()
+    })
+}
+
+/// A control plane of its own: the daemon logs everything, polls only when told, and takes hooks.
+fn rig() -> &'static Rig<'static> {
+    static PLANE: OnceLock<ControlPlane> = OnceLock::new();
+    static SECRETS: OnceLock<ScratchDir> = OnceLock::new();
+    static RIG: OnceLock<Rig<'static>> = OnceLock::new();
+    RIG.get_or_init(|| {
+        let plane = PLANE.get_or_init(|| ControlPlane::start(Options::default()).unwrap());
+        let secrets = SECRETS.get_or_init(|| ScratchDir::new("hooks").unwrap());
+        std::fs::write(secrets.join("secret"), SECRET).unwrap();
+        let secrets = format!("--hook-secrets={}", secrets.path().display());
+        let authority = private_server().certificate_authority_file().unwrap();
+        let authority = format!("--git-ca-file={}", authority.display());
+        let flags = [
+            "--workers=4",
+            "--charts-sync-interval=10m",
+            "--git-poll-interval=1h",
+            "--git-timeout=5s",
+            "--status-update-interval=1s",
+            "--log-level=trace",
+            &secrets,
+            &authority,
+        ];
+        Rig::start(plane, BINARY, &flags).unwrap()
+    })
+}
+
+/// A namespace with a repository of its own.
+struct Site {
+    rig: &'static Rig<'static>,
+    namespace: String,
+    repository: GitRepository,
+}
+
+impl Site {
+    fn new(name: &str) -> Self {
+        let rig = rig();
+        let namespace = rig.plane.namespace(name).unwrap();
+        let repository = rig.git.repository(&namespace).unwrap();
+        write_chart(&repository, "1.0.0");
+        repository.commit("Add the chart").unwrap();
+        Self {
+            rig,
+            namespace,
+            repository,
+        }
+    }
+
+    /// Applies a HelmRelease of the chart at `url`; `more` are further fields of its chart.
+    fn apply_from(&self, url: &str, more: &str) {
+        self.apply_as("hello", url, more);
+    }
+
+    fn apply_as(&self, name: &str, url: &str, more: &str) {
+        let manifest = format!(
+            "apiVersion: helm.fluxcd.io/v1\nkind: HelmRelease\nmetadata: {{name: {name}}}\nspec:\n  \
+             releaseName: {name}\n  chart: {{git: \"{url}\", path: charts/hello{more}}}\n"
+        );
+        self.rig.apply(&self.namespace, &manifest).unwrap();
+    }
+
+    fn secret(&self, name: &str, entries: &[(&str, &str)]) {
+        let data: serde_json::Map<String, Value> = entries
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).into()))
+            .collect();
+        let secret = serde_json::json!({"apiVersion": "v1", "kind": "Secret",
+            "metadata": {"name": name}, "stringData": data});
+        self.rig
+            .apply(&self.namespace, &secret.to_string())
+            .unwrap();
+    }
+
+    fn ready(&self) -> Value {
+        self.rig
+            .wait_until_ready(&self.namespace, "hello", LIMIT)
+            .unwrap()
+    }
+
+    fn wait(&self, enough: impl Fn(&Value) -> bool) -> Value {
+        self.rig
+            .wait_for(&self.namespace, "hello", LIMIT, enough)
+            .unwrap()
+    }
+
+    fn fails_with(&self, reason: &str) -> Value {
+        self.wait(|release| condition(release, "Ready") == format!("False {reason}"))
+    }
+
+    /// Type, reason and text of each Event of the namespace.
+    fn events(&self) -> Vec<String> {
+        let path = format!("/api/v1/namespaces/{}/events", self.namespace);
+        let list = self.rig.plane.get(&path).unwrap();
+        let events = list["items"].as_array().unwrap().iter();
+        let line = |event: &Value| {
+            let [kind, reason, message] =
+                ["/type", "/reason", "/message"].map(|pointer| text(event, pointer));
+            format!("{kind} {reason} {message}")
+        };
+        events.map(line).collect()
+    }
+
+    fn told(&self, start: &str) {
+        let end = std::time::Instant::now() + LIMIT;
+        while !self.events().iter().any(|event| event.starts_with(start)) {
+            let events = self.events();
+            assert!(
+                std::time::Instant::now() < end,
+                "no {start:?} in {events:#?}"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn pushed(&self) {
+        assert_eq!(self.rig.daemon.post("/api/v1/sync-git", "").unwrap().0, 200);
+    }
+
+    /// Runs the binary against the daemon; what it prints, or why it fails.
+    fn ours(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let mut ours = Command::new(BINARY);
+        ours.env("KUBECONFIG", self.rig.plane.kubeconfig())
+            .env("HELM_OPERATOR_SERVER", self.rig.daemon.url("/"));
+        testkit::run(ours.args(arguments))
+    }
+}
+
+/// POSTs a hook as a provider does; the status.
+fn hook(provider: &str, headers: &[(&str, &str)], body: &str) -> u16 {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let url = rig().daemon.url(&format!("/hook/{provider}"));
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let mut request = client.post(url).body(body.to_owned());
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let answer = runtime.block_on(request.send()).unwrap();
+    answer.status().as_u16()
+}
+
+#[test]
+fn a_signed_hook_brings_a_push_into_the_cluster_and_a_forged_one_does_not() {
+    let site = Site::new("hook");
+    site.apply_from(site.repository.url(), "");
+    site.ready();
+    write_chart(&site.repository, "1.1.0");
+    let second = site.repository.commit("Release 1.1.0").unwrap();
+    let ssh = site.repository.url().replace("http://", "ssh://git@");
+    let body = serde_json::json!({"project": {"git_ssh_url": ssh}}).to_string();
+    site.rig.git.traffic().forget();
+    assert_eq!(hook("gitlab", &[("x-gitlab-token", "guess")], &body), 401);
+    assert_eq!(hook("gitlab", &[], &body), 401);
+    assert_eq!(hook("gitlab", &[("x-gitlab-token", SECRET)], &body), 200);
+    site.wait(|release| text(release, "/status/revision") == second);
+}
+
+#[test]
+fn a_flood_of_hooks_for_unknown_and_known_repositories_asks_nobody_often() {
+    let site = Site::new("flood");
+    site.apply_from(site.repository.url(), "");
+    site.ready();
+    let path = site.repository.url().rsplit('/').next().unwrap().to_owned();
+    let asked = || {
+        let exchanges = site.rig.git.traffic().exchanges();
+        exchanges
+            .iter()
+            .filter(|exchange| exchange.path.contains(&path))
+            .count()
+    };
+    let before = asked();
+    for number in 0..200 {
+        let unknown = format!(r#"{{"project":{{"git_http_url":"https://h/{number}"}}}}"#);
+        assert_eq!(hook("gitlab", &[("x-gitlab-token", SECRET)], &unknown), 200);
+        let known = format!(
+            r#"{{"project":{{"git_http_url":"{}"}}}}"#,
+            site.repository.url()
+        );
+        assert_eq!(hook("gitlab", &[("x-gitlab-token", SECRET)], &known), 200);
+    }
+    // The pause between two polls without news doubles from a quarter of a second.
+    let polls = asked() - before;
+    assert!(polls < 12, "{polls} requests for 200 hooks");
+}
+
+#[test]
+fn r16_a_remote_that_goes_away_is_told_and_the_last_good_release_stays() {
+    let site = Site::new("away");
+    let mut server = GitServer::start(GitOptions::default()).unwrap();
+    let repository = server.repository("charts").unwrap();
+    write_chart(&repository, "1.0.0");
+    repository.commit("Add the chart").unwrap();
+    site.apply_from(repository.url(), "");
+    site.ready();
+    server.stop();
+    site.pushed();
+    let is_told = |release: &Value| condition(release, "ChartFetched").starts_with("False");
+    let told = site.wait(is_told);
+    let said = message(&told, "ChartFetched");
+    assert!(
+        said.contains("Unreachable: ") && said.ends_with("the last good commit stays in use"),
+        "{said}"
+    );
+    assert!(condition(&told, "Ready").starts_with("True"), "{told:#}");
+    assert_eq!(text(&told, "/status/phase"), "Succeeded");
+    site.told("Warning Unreachable");
+    let sources = site.ours(&["sources"]).unwrap();
+    assert!(sources.contains("Unreachable"), "{sources}");
+
+    server.resume().unwrap();
+    write_chart(&repository, "1.1.0");
+    let second = repository.commit("Release 1.1.0").unwrap();
+    site.pushed();
+    let healed = site.wait(|release| text(release, "/status/revision") == second);
+    assert_eq!(condition(&healed, "ChartFetched"), "True ChartFetched");
+}
+
+#[test]
+fn credentials_that_are_refused_are_told_and_their_rotation_heals() {
+    let site = Site::new("auth");
+    let options = GitOptions {
+        credentials: Some(("alice".into(), "one".into())),
+        ..GitOptions::default()
+    };
+    let server = GitServer::start(options).unwrap();
+    let repository = server.repository("charts").unwrap();
+    write_chart(&repository, "1.0.0");
+    repository.commit("Add the chart").unwrap();
+    site.secret("login", &[("username", "alice"), ("password", "wrong")]);
+    site.apply_from(repository.url(), ", secretRef: {name: login}");
+    let failed = site.fails_with("AuthFailed");
+    assert!(
+        message(&failed, "Ready").contains("secret"),
+        "{}",
+        message(&failed, "Ready")
+    );
+    site.secret("login", &[("username", "alice"), ("password", "one")]);
+    site.pushed();
+    site.ready();
+}
+
+#[test]
+fn submodules_are_read_with_the_credentials_of_their_own_host() {
+    let site = Site::new("submodule");
+    let options = GitOptions {
+        credentials: Some(("alice".into(), "outer".into())),
+        ..GitOptions::default()
+    };
+    let outer = GitServer::start(options).unwrap();
+    let inner = private_server();
+    let library = inner.repository("library").unwrap();
+    library
+        .write("map.yaml", crate::support::TEMPLATE.replace("hello", "hi"))
+        .unwrap();
+    let commit = library.commit("first").unwrap();
+    let repository = outer.repository("charts").unwrap();
+    write_chart(&repository, "1.0.0");
+    repository
+        .write("charts/hello/templates/map.yaml", "")
+        .unwrap();
+    let url = library.url().replace("127.0.0.1", "localhost");
+    let place = "charts/hello/templates/common";
+    let modules = format!("[submodule \"x\"]\n\tpath = {place}\n\turl = {url}\n");
+    repository.write(".gitmodules", modules).unwrap();
+    repository.git(&["add", "--all"]).unwrap();
+    let entry = format!("160000,{commit},{place}");
+    repository
+        .git(&["update-index", "--add", "--cacheinfo", &entry])
+        .unwrap();
+    repository
+        .git(&["commit", "--quiet", "--message", "With a submodule"])
+        .unwrap();
+    repository
+        .git(&["push", "--quiet", "origin", "HEAD"])
+        .unwrap();
+    site.secret("outer", &[("username", "alice"), ("password", "outer")]);
+    // The Secret of one host is not shown to another: the daemon's own login for it is.
+    std::fs::write(
+        site.rig.daemon.directory().join(".netrc"),
+        "machine localhost login alice password inner\n",
+    )
+    .unwrap();
+    let more = ", secretRef: {name: outer}, submodules: true";
+    site.apply_from(repository.url(), more);
+    site.ready();
+    let path = format!("/api/v1/namespaces/{}/configmaps/hello", site.namespace);
+    let map = site.rig.plane.get(&path).unwrap();
+    assert_eq!(text(&map, "/data/greeting"), "hello");
+    let exchanges = inner.traffic().exchanges();
+    assert!(!exchanges.is_empty());
+    let outer_login = base64::engine::general_purpose::STANDARD.encode("alice:outer");
+    for exchange in exchanges {
+        let shown = exchange.authorization.unwrap_or_default();
+        assert!(!shown.contains(&outer_login));
+    }
+}
+
+#[test]
+fn an_lfs_pointer_in_place_of_values_is_told() {
+    let site = Site::new("lfs");
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n";
+    site.repository
+        .commit_file("charts/hello/values.yaml", pointer)
+        .unwrap();
+    site.apply_from(site.repository.url(), "");
+    let failed = site.fails_with("LfsPointer");
+    let said = message(&failed, "Ready");
+    assert!(said.contains("values.yaml is an LFS pointer"), "{said}");
+}
+
+#[test]
+fn only_commits_with_a_signature_of_the_secret_are_released() {
+    let site = Site::new("signed");
+    let keys = ScratchDir::new("signing").unwrap();
+    let key = keys.join("key");
+    let mut make = Command::new("ssh-keygen");
+    make.args(["-q", "-N", "", "-t", "ed25519", "-f"]).arg(&key);
+    if make.status().is_err() {
+        eprintln!("skipped: ssh-keygen is missing: no signed commit was released");
+        return;
+    }
+    let public = std::fs::read_to_string(key.with_extension("pub")).unwrap();
+    site.secret("signers", &[("release.pub", &public)]);
+    let more = ", verify: {secretRef: {name: signers}}";
+    site.apply_from(site.repository.url(), more);
+    site.fails_with("SignatureInvalid");
+    write_chart(&site.repository, "1.1.0");
+    site.repository.git(&["add", "--all"]).unwrap();
+    let signing = format!("user.signingkey={}", key.display());
+    site.repository
+        .git(&[
+            "-c",
+            "gpg.format=ssh",
+            "-c",
+            &signing,
+            "commit",
+            "--quiet",
+            "--gpg-sign",
+            "--message",
+            "Signed",
+        ])
+        .unwrap();
+    site.repository
+        .git(&["push", "--quiet", "origin", "HEAD"])
+        .unwrap();
+    let signed = site.repository.head().unwrap();
+    site.pushed();
+    let ready = site.ready();
+    assert_eq!(text(&ready, "/status/revision"), signed);
+
+    write_chart(&site.repository, "1.2.0");
+    site.repository.commit("Not signed").unwrap();
+    site.pushed();
+    site.fails_with("SignatureInvalid");
+    let path = format!("/api/v1/namespaces/{}/configmaps/hello", site.namespace);
+    assert!(site.rig.plane.get(&path).is_ok(), "the release stays");
+    let empty = ", verify: {secretRef: {name: ''}}";
+    site.apply_from(site.repository.url(), empty);
+    site.fails_with("SourceInvalid");
+}
+
+#[test]
+fn sync_and_sources_tell_what_the_daemon_does() {
+    let site = Site::new("verbs");
+    site.apply_from(site.repository.url(), "");
+    let ready = site.ready();
+    let url = site.repository.url();
+    let first = text(&ready, "/status/revision");
+    let table = site.ours(&["sources"]).unwrap();
+    let row = table.lines().find(|line| line.contains(url)).unwrap();
+    let columns: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(columns[1..4], ["Ready", "HEAD", &first[..12]], "{table}");
+    let json = site.ours(&["sources", "--output=json"]).unwrap();
+    let json: Vec<Value> = serde_json::from_str(&json).unwrap();
+    let ours = json.iter().find(|source| source["url"] == url).unwrap();
+    assert_eq!(
+        (&ours["state"], &ours["releases"]),
+        (&"Ready".into(), &1.into())
+    );
+    assert_eq!(ours["refs"][0]["commit"], first.as_str());
+
+    write_chart(&site.repository, "1.1.0");
+    let second = site.repository.commit("Release 1.1.0").unwrap();
+    let namespace = format!("--namespace={}", site.namespace);
+    let printed = site.ours(&["sync", "hello", &namespace]).unwrap();
+    assert!(printed.contains(&second), "{printed}");
+    let release = site.rig.release(&site.namespace, "hello").unwrap();
+    assert_eq!(text(&release, "/status/revision"), second);
+
+    let everything = site
+        .ours(&["sync"])
+        .unwrap_or_else(|error| error.to_string());
+    assert!(everything.contains(url), "{everything}");
+    let missing = site.ours(&["sync", "none", &namespace]).unwrap_err();
+    assert!(format!("{missing:#}").contains("not found"), "{missing:#}");
+    let deaf = ["sources", "--server=http://127.0.0.1:1"];
+    let deaf = format!("{:#}", site.ours(&deaf).unwrap_err());
+    assert!(deaf.contains("no daemon answers"), "{deaf}");
+
+    site.repository
+        .commit_file("charts/hello/templates/map.yaml", "{{ fail \"no\" }}")
+        .unwrap();
+    let failed = site.ours(&["sync", "hello", &namespace]).unwrap_err();
+    assert!(format!("{failed:#}").contains("not ready"), "{failed:#}");
+
+    let (status, metrics) = site.rig.daemon.get("/metrics").unwrap();
+    assert_eq!(status, 200);
+    for name in [
+        "mirror_age_seconds",
+        "mirror_ready",
+        "fetch_seconds",
+        "requests",
+        "received_bytes",
+    ] {
+        let series = format!("helm_operator_git_{name}{{url=\"{url}\"}} ");
+        assert!(metrics.contains(&series), "{series} in {metrics}");
+    }
+}
+
+#[test]
+fn s30_no_credential_of_a_source_is_in_anything_that_the_daemon_says() {
+    let site = Site::new("canary");
+    let options = GitOptions {
+        credentials: Some(("alice".into(), "canary-right-01".into())),
+        ..GitOptions::default()
+    };
+    let server = GitServer::start(options).unwrap();
+    let repository = server.repository("charts").unwrap();
+    write_chart(&repository, "1.0.0");
+    repository.commit("Add the chart").unwrap();
+    let canaries = [
+        "canary-right-01",
+        "canary-wrong-02",
+        "canary-inline-03",
+        "canary-token-04",
+        "canary-key-05",
+        SECRET,
+    ];
+    site.secret("right", &[("username", "alice"), ("password", canaries[0])]);
+    site.secret("wrong", &[("username", "alice"), ("password", canaries[1])]);
+    site.secret("token", &[("bearerToken", canaries[3])]);
+    site.secret(
+        "key",
+        &[("identity", canaries[4]), ("known_hosts", canaries[4])],
+    );
+    let inline = format!("http://alice:{}@", canaries[2]);
+    let inline = repository.url().replace("http://", &inline);
+    let ssh = "ssh://git@127.0.0.1:1/x";
+    for (name, url, more) in [
+        ("hello", repository.url(), ", secretRef: {name: right}"),
+        ("wrong", repository.url(), ", secretRef: {name: wrong}"),
+        ("token", repository.url(), ", secretRef: {name: token}"),
+        ("key", ssh, ", secretRef: {name: key}"),
+        ("inline", inline.as_str(), ""),
+    ] {
+        site.apply_as(name, url, more);
+    }
+    site.ready();
+    let mut outputs = Vec::new();
+    for name in ["wrong", "token", "key", "inline"] {
+        let failed = site
+            .rig
+            .wait_for(&site.namespace, name, LIMIT, |release| {
+                condition(release, "Ready").starts_with("False")
+            })
+            .unwrap();
+        outputs.push(failed["status"].to_string());
+    }
+    outputs.push(site.ready()["status"].to_string());
+    outputs.push(site.events().join("\n"));
+    outputs.push(site.rig.daemon.get("/metrics").unwrap().1);
+    outputs.push(site.rig.daemon.get("/api/v1/sources").unwrap().1);
+    outputs.push(site.ours(&["sources"]).unwrap());
+    let log = site.rig.daemon.log();
+    assert!(
+        log.contains("TRACE") || log.contains("trace"),
+        "it logs all"
+    );
+    outputs.push(log);
+    for canary in canaries {
+        let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+        let (plain, login) = (encode(canary), encode(&format!("alice:{canary}")));
+        for shape in [canary, &plain[..16], &login[8..28]] {
+            for output in &outputs {
+                let line = output.lines().find(|line| line.contains(shape));
+                assert_eq!(line, None, "{shape} of {canary}");
+            }
+        }
+    }
+}
