@@ -128,7 +128,7 @@ fn line(operation: &str, input: &[u8], answer: Answer) -> Vec<u8> {
         Ok(out) => add("out", "outbytes", &out),
         Err(error) => add("err", "err", error.as_bytes()),
     };
-    let fields = gotmpl::Map::typed(gotmpl::Type::Any, fields);
+    let fields = gotmpl::Map::typed(gotmpl::Type::Any, fields.into());
     let mut line = goyaml::to_json_raw(&Value::Map(fields)).unwrap();
     line.push(b'\n');
     line

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use gotmpl::{Budget, Functions, Limits, Map, MissingKey, Options, TemplateSet, Value};
+use gotmpl::{Budget, CycleGuard, Functions, Limits, Map, MissingKey, Options, TemplateSet, Value};
 use goyaml::Tree;
 use sprig::Environment;
 use sprig::helm::{Lookup, RenderHost};
@@ -287,10 +287,13 @@ fn check_kube_version(chart: &Chart, capabilities: &Capabilities) -> Result<(), 
 /// Executes all templates in Helm's order and returns what each printed, by path.
 fn execute(
     chart: &Chart,
-    mut renderables: Vec<Renderable>,
+    renderables: Vec<Renderable>,
     options: &RenderOptions,
     host: &mut RenderHost,
 ) -> Result<BTreeMap<String, String>, RenderError> {
+    // Templates can make a map hold itself. The guard outlives the values, and frees such maps.
+    let _cycles = CycleGuard::new();
+    let mut renderables = renderables;
     let functions = sprig::functions(&options.environment);
     sort_renderables(&mut renderables);
     let compiled = compile(chart, &renderables, &functions)?;

@@ -74,7 +74,7 @@ fn follow<R>(
         return None;
     }
     let in_interface = map.element() == Type::Any;
-    match map.entries().get(&**name) {
+    match map.entries().get(name) {
         Some(value) => follow(value, in_interface, rest, zero, show),
         None if zero && in_interface && rest.is_empty() => Some(show(&Value::Nil, true)),
         None => None,

@@ -9,12 +9,11 @@
 )]
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use gotmpl::{
-    Budget, Call, ExecError, Function, FunctionError, Functions, List, Map, MissingKey, NamedMap,
-    Object, Options, Signature, Str, TemplateSet, Type, Value,
+    Budget, Call, Entries, ExecError, Function, FunctionError, Functions, List, Map, MissingKey,
+    NamedMap, Object, Options, Signature, Str, TemplateSet, Type, Value,
 };
 
 /// A struct with methods, behind a pointer.
@@ -242,7 +241,7 @@ fn map<const N: usize>(entries: [(&str, Value); N]) -> Value {
 }
 
 fn typed<const N: usize>(element: Type, entries: [(&str, Value); N]) -> Value {
-    let entries: BTreeMap<Str, Value> = entries
+    let entries: Entries = entries
         .into_iter()
         .map(|(key, value)| (key.into(), value))
         .collect();

@@ -1,7 +1,5 @@
 //! Parts of strings: trimming, cutting, searching, replacing, splitting.
 
-use std::collections::BTreeMap;
-
 use gotmpl::{Call, FunctionError, Functions, List, Map, Str, Type, Value};
 use memchr::memmem;
 
@@ -251,7 +249,7 @@ fn characters(call: &mut dyn Call, limit: usize, text: &[u8]) -> Result<Vec<Valu
 
 /// The map `_0`, `_1`, … of `split` and `splitn`.
 fn numbered(pieces: Vec<Value>) -> Value {
-    let entries: BTreeMap<Str, Value> = pieces
+    let entries = pieces
         .into_iter()
         .enumerate()
         .map(|(index, piece)| (Str::from(format!("_{index}")), piece))
