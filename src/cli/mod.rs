@@ -34,7 +34,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, FromArgMatches, Parser, Subcommand};
 
 /// Keeps Helm releases in a Kubernetes cluster equal to what git says.
 #[derive(Debug, Parser)]
@@ -77,15 +77,20 @@ enum Verb {
 /// `Error: `, and the exit code is 1, as with helm.
 #[must_use]
 pub fn run() -> ExitCode {
-    let cli = match Cli::try_parse_from(with_verb(std::env::args_os().collect())) {
-        Ok(cli) => cli,
+    let arguments = with_verb(std::env::args_os().collect());
+    let parsed = match template_alone(&arguments) {
+        Some(arguments) => Ok(Verb::Template(arguments)),
+        None => Cli::try_parse_from(arguments).map(|cli| cli.verb),
+    };
+    let verb = match parsed {
+        Ok(verb) => verb,
         Err(error) => {
             // Nothing can be said if the terminal is gone.
             let _ = error.print();
             return ExitCode::from(u8::from(error.use_stderr()));
         }
     };
-    let done = match cli.verb {
+    let done = match verb {
         Verb::Run(flags) => run::run(&flags),
         Verb::Crd => crd::run(),
         Verb::Version => version::run(),
@@ -118,6 +123,22 @@ pub fn run() -> ExitCode {
     }
 }
 
+/// The arguments of `template`: to set up the flags of all verbs would take as long as to render a
+/// small chart. Where there is something to explain, that has to be done, and this gives nothing.
+fn template_alone(arguments: &[OsString]) -> Option<Box<template::Arguments>> {
+    let [_, verb, rest @ ..] = arguments else {
+        return None;
+    };
+    if verb != "template" {
+        return None;
+    }
+    let grammar = template::Arguments::augment_args(clap::Command::new("template"));
+    let matches = grammar.no_binary_name(true).try_get_matches_from(rest);
+    template::Arguments::from_arg_matches(&matches.ok()?)
+        .ok()
+        .map(Box::new)
+}
+
 /// The command line of 1.4 has no verbs: flags alone run the daemon.
 fn with_verb(mut arguments: Vec<OsString>) -> Vec<OsString> {
     let own = ["-h", "--help", "-V", "--version"];
@@ -134,6 +155,30 @@ fn with_verb(mut arguments: Vec<OsString>) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn template_is_read_as_among_the_other_verbs() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for line in [
+            "helm-operator template demo chart",
+            "helm-operator template demo chart -n apps --set a=b,c=d -f x.yaml -f y.yaml --debug",
+            "helm-operator template -f hr.yaml --chart-dir . --api-versions=a,b -g",
+        ] {
+            let alone = template_alone(&words(line)).unwrap();
+            let Verb::Template(among) = Cli::try_parse_from(words(line)).unwrap().verb else {
+                panic!("{line}");
+            };
+            assert_eq!(format!("{alone:?}"), format!("{among:?}"), "{line}");
+        }
+        for line in [
+            "helm-operator lint chart",
+            "helm-operator template --help",
+            "helm-operator template --strange",
+            "helm-operator",
+        ] {
+            assert!(template_alone(&words(line)).is_none(), "{line}");
+        }
+    }
 
     #[test]
     fn flags_without_a_verb_run_the_daemon() {

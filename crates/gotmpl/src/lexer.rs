@@ -1,6 +1,6 @@
 //! Text into tokens.
 
-use memchr::memmem;
+use memchr::memchr;
 
 use crate::unicode;
 use crate::{Value, fmt};
@@ -83,25 +83,22 @@ impl TokenKind {
     }
 }
 
-/// A piece of the text, or its end.
+/// A piece of the text, or its end. Texts are smaller than 4 GiB.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
     /// Where it begins, in bytes.
-    pub(crate) start: usize,
+    pub(crate) start: u32,
     /// Where it ends.
-    pub(crate) end: usize,
-    /// The line on which it begins, from 1.
-    pub(crate) line: usize,
+    pub(crate) end: u32,
 }
 
 impl Token {
-    /// What stands in for a token before any is read; its line is Go's zero.
+    /// What stands in for a token before any is read: its line is Go's zero. No text is that long.
     pub(crate) const NONE: Self = Self {
         kind: TokenKind::Error,
-        start: 0,
-        end: 0,
-        line: 0,
+        start: u32::MAX,
+        end: u32::MAX,
     };
 }
 
@@ -115,8 +112,6 @@ pub(crate) struct Lexer<'t> {
     input: &'t [u8],
     position: usize,
     start: usize,
-    line: usize,
-    start_line: usize,
     paren_depth: usize,
     inside_action: bool,
     /// `break` is a keyword, as there is no function of that name.
@@ -136,8 +131,6 @@ impl<'t> Lexer<'t> {
             input,
             position: 0,
             start: 0,
-            line: 1,
-            start_line: 1,
             paren_depth: 0,
             inside_action: false,
             break_is_keyword: true,
@@ -153,8 +146,16 @@ impl<'t> Lexer<'t> {
     }
 
     /// The bytes of a token.
+    #[inline]
     pub(crate) fn text(&self, token: Token) -> &'t [u8] {
-        self.input.get(token.start..token.end).unwrap_or_default()
+        let range = token.start as usize..token.end as usize;
+        self.input.get(range).unwrap_or_default()
+    }
+
+    /// The line on which a token begins, from 1. Only complaints ask, so nobody counts before.
+    pub(crate) fn line(&self, token: Token) -> usize {
+        let before = self.input.get(..token.start as usize);
+        before.map_or(0, |before| 1 + memchr::memchr_iter(b'\n', before).count())
     }
 
     pub(crate) fn next_token(&mut self) -> Token {
@@ -173,10 +174,12 @@ impl<'t> Lexer<'t> {
         }
     }
 
+    #[inline]
     fn rest(&self) -> &'t [u8] {
         self.input.get(self.position..).unwrap_or_default()
     }
 
+    #[inline]
     fn peek_byte(&self) -> Option<u8> {
         self.input.get(self.position).copied()
     }
@@ -192,38 +195,30 @@ impl<'t> Lexer<'t> {
             return None;
         }
         self.position += length;
-        if code == u32::from(b'\n') {
-            self.line += 1;
-        }
         Some(code)
     }
 
+    #[inline]
     fn token_here(&self, kind: TokenKind) -> Token {
+        // Longer texts are refused before they come here.
+        let offset = |offset: usize| u32::try_from(offset).unwrap_or(u32::MAX);
         Token {
             kind,
-            start: self.start,
-            end: self.position,
-            line: self.start_line,
+            start: offset(self.start),
+            end: offset(self.position),
         }
     }
 
+    #[inline]
     fn emit(&mut self, kind: TokenKind) -> Token {
         let token = self.token_here(kind);
         self.start = self.position;
-        self.start_line = self.line;
         token
     }
 
-    /// Skips what has been passed over by position only.
+    /// Skips what has been passed over.
     fn ignore(&mut self) {
-        self.count_lines();
         self.start = self.position;
-        self.start_line = self.line;
-    }
-
-    fn count_lines(&mut self) {
-        let passed = self.input.get(self.start..self.position);
-        self.line += memchr::memchr_iter(b'\n', passed.unwrap_or_default()).count();
     }
 
     fn fail(&mut self, error: impl Into<String>) -> Token {
@@ -233,10 +228,9 @@ impl<'t> Lexer<'t> {
     }
 
     fn outside_action(&mut self) -> Step {
-        let Some(found) = memmem::find(self.rest(), LEFT) else {
+        let Some(found) = find_left_delimiter(self.rest()) else {
             self.position = self.input.len();
             if self.position > self.start {
-                self.count_lines();
                 return Some(self.emit(TokenKind::Text));
             }
             return Some(self.emit(TokenKind::Eof));
@@ -256,7 +250,6 @@ impl<'t> Lexer<'t> {
             0
         };
         self.position -= trimmed;
-        self.count_lines();
         let token = self.emit(TokenKind::Text);
         self.position += trimmed;
         self.ignore();
@@ -286,7 +279,7 @@ impl<'t> Lexer<'t> {
 
     fn comment(&mut self) -> Step {
         self.position += 2;
-        let Some(found) = memmem::find(self.rest(), b"*/") else {
+        let Some(found) = memchr::memmem::find(self.rest(), b"*/") else {
             return Some(self.fail("unclosed comment"));
         };
         self.position += found + 2;
@@ -409,16 +402,22 @@ impl<'t> Lexer<'t> {
             return self.right_delimiter(true);
         }
         self.position += if trims { spaces - 1 } else { spaces };
-        self.count_lines();
         self.emit(TokenKind::Space)
     }
 
     /// Passes over letters, digits and underscores.
     fn pass_alphanumeric(&mut self) {
-        while let Some(code) = self.peek()
-            && unicode::is_alphanumeric(code)
-        {
-            self.position += unicode::decode(self.rest()).1;
+        loop {
+            let rest = self.rest();
+            let plain = rest.iter().take_while(|&&byte| class(byte) & NAME != 0);
+            self.position += plain.count();
+            if self.peek_byte().is_none_or(|byte| byte < 0x80) {
+                return;
+            }
+            match unicode::decode(self.rest()) {
+                (code, length) if unicode::is_alphanumeric(code) => self.position += length,
+                _ => return,
+            }
         }
     }
 
@@ -463,10 +462,8 @@ impl<'t> Lexer<'t> {
     /// Whether a name may end here.
     fn at_terminator(&self) -> bool {
         match self.peek_byte() {
-            None | Some(b' ' | b'\t' | b'\r' | b'\n' | b'.' | b',' | b'|' | b':' | b')' | b'(') => {
-                true
-            }
-            Some(_) => self.rest().starts_with(RIGHT),
+            None => true,
+            Some(byte) => class(byte) & TERMINATOR != 0 || self.rest().starts_with(RIGHT),
         }
     }
 
@@ -496,11 +493,10 @@ impl<'t> Lexer<'t> {
     }
 
     fn raw_string(&mut self) -> Token {
-        let Some(found) = memchr::memchr(b'`', self.rest()) else {
+        let Some(found) = memchr(b'`', self.rest()) else {
             return self.fail("unterminated raw quoted string");
         };
         self.position += found + 1;
-        self.count_lines();
         self.emit(TokenKind::RawString)
     }
 
@@ -583,8 +579,49 @@ fn unicode_text(code: u32) -> String {
         .map_or_else(|_| String::new(), |text| text.to_text().into_owned())
 }
 
+/// A space, a tab or a line end.
+const SPACE: u8 = 1;
+/// A letter, a digit or an underscore, of those in ASCII.
+const NAME: u8 = 2;
+/// What may follow a name.
+const TERMINATOR: u8 = 4;
+
+/// What each byte is.
+static CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let value = byte as u8;
+        let space = matches!(value, b' ' | b'\t' | b'\r' | b'\n');
+        let ends = matches!(value, b'.' | b',' | b'|' | b':' | b')' | b'(');
+        let name = value == b'_' || value.is_ascii_alphanumeric();
+        classes[byte] =
+            space as u8 * (SPACE | TERMINATOR) + ends as u8 * TERMINATOR + name as u8 * NAME;
+        byte += 1;
+    }
+    classes
+};
+
+#[inline]
+fn class(byte: u8) -> u8 {
+    CLASSES.get(usize::from(byte)).copied().unwrap_or_default()
+}
+
+#[inline]
 fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
+    class(byte) & SPACE != 0
+}
+
+/// Where the next `{{` is. A single brace is rare, so looking for the first one is quickest.
+fn find_left_delimiter(text: &[u8]) -> Option<usize> {
+    let mut start = 0;
+    loop {
+        let found = start + memchr(LEFT[0], text.get(start..)?)?;
+        if text.get(found + 1) == Some(&LEFT[1]) {
+            return Some(found);
+        }
+        start = found + 1;
+    }
 }
 
 fn has_left_trim_marker(text: &[u8]) -> bool {

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 use crate::lexer::{Lexer, Token, TokenKind};
-use crate::tree::{Branch, BranchKind, Item, ItemKind, Span, Template, TemplateCall, Tree};
+use crate::tree::{
+    Branch, BranchKind, Command, Item, ItemKind, Operand, Span, Template, TemplateCall, Tree,
+};
 use crate::{Functions, ParseError, Str, fmt, stack, strconv};
 use scope::Scope;
 
@@ -38,7 +40,7 @@ pub(crate) fn parse(
         Ok(()) => Ok(parser.finish()),
         Err(message) => Err(ParseError {
             name: name.clone(),
-            line: parser.state.tokens[0].line,
+            line: parser.lexer.line(parser.state.tokens[0]),
             message,
         }),
     }
@@ -62,8 +64,8 @@ struct State {
     tokens: [Token; 3],
     peeked: usize,
     scope: Scope,
-    /// The line of the delimiter that began the current action, 0 outside.
-    action_line: usize,
+    /// The delimiter that began the current action, none outside.
+    action: Option<Token>,
     range_depth: usize,
     paren_depth: usize,
 }
@@ -75,7 +77,7 @@ impl State {
             tokens: [Token::NONE; 3],
             peeked: 0,
             scope: Scope::new(dollar),
-            action_line: 0,
+            action: None,
             range_depth: 0,
             paren_depth: 0,
         }
@@ -92,6 +94,15 @@ struct Parser<'t> {
     interned: HashMap<&'t [u8], Str, RandomState>,
     function_ids: HashMap<&'t [u8], u32, RandomState>,
     block_depth: usize,
+    open: Open,
+}
+
+/// What lies in lists that are not complete yet, of all levels: a level takes its own off the end.
+#[derive(Default)]
+struct Open {
+    items: Vec<Item>,
+    commands: Vec<Command>,
+    operands: Vec<Operand>,
 }
 
 /// What an action or a text turned out to be.
@@ -125,6 +136,11 @@ fn append<T>(table: &mut Vec<T>, entries: impl IntoIterator<Item = T>) -> Span {
     }
 }
 
+/// Appends what a list of open entries holds from a place on.
+fn close<T>(table: &mut Vec<T>, open: &mut Vec<T>, mark: usize) -> Span {
+    append(table, open.drain(mark.min(open.len())..))
+}
+
 fn push<T>(table: &mut Vec<T>, entry: T) -> u32 {
     table.push(entry);
     index(table.len() - 1)
@@ -132,8 +148,8 @@ fn push<T>(table: &mut Vec<T>, entry: T) -> u32 {
 
 fn span(token: Token) -> Span {
     Span {
-        start: index(token.start),
-        end: index(token.end),
+        start: token.start,
+        end: token.end,
     }
 }
 
@@ -162,6 +178,7 @@ impl<'t> Parser<'t> {
             interned,
             function_ids: HashMap::default(),
             block_depth: 0,
+            open: Open::default(),
         }
     }
 
@@ -272,8 +289,11 @@ impl<'t> Parser<'t> {
         if token.kind != TokenKind::Error {
             return format!("unexpected {shown} in {context}");
         }
-        let line = self.state.action_line;
-        if line == 0 || line == token.line {
+        let Some(start) = self.state.action else {
+            return shown;
+        };
+        let line = self.lexer.line(start);
+        if line == self.lexer.line(token) {
             return shown;
         }
         let name = self.tree.name.to_text();
@@ -290,7 +310,6 @@ impl<'t> Parser<'t> {
 impl<'t> Parser<'t> {
     /// The whole text: what stands outside definitions is the template of its own name.
     fn text(&mut self) -> Parse<()> {
-        let mut items = Vec::new();
         loop {
             let token = self.peek();
             match token.kind {
@@ -306,11 +325,11 @@ impl<'t> Parser<'t> {
                 _ => {}
             }
             match self.text_or_action()? {
-                Node::Item(item) => items.push(item),
+                Node::Item(item) => self.open.items.push(item),
                 node => return Err(format!("unexpected {}", node.source())),
             }
         }
-        let root = append(&mut self.tree.items, items);
+        let root = close(&mut self.tree.items, &mut self.open.items, 0);
         self.define(root)
     }
 
@@ -383,11 +402,14 @@ impl<'t> Parser<'t> {
 
     /// To the next `{{end}}` or `{{else}}`, which is returned too.
     fn item_list(&mut self) -> Parse<(Span, Node)> {
-        let mut items = Vec::new();
+        let mark = self.open.items.len();
         while self.peek_non_space().kind != TokenKind::Eof {
             match self.text_or_action()? {
-                Node::Item(item) => items.push(item),
-                node => return Ok((append(&mut self.tree.items, items), node)),
+                Node::Item(item) => self.open.items.push(item),
+                node => {
+                    let list = close(&mut self.tree.items, &mut self.open.items, mark);
+                    return Ok((list, node));
+                }
             }
         }
         Err("unexpected EOF".to_owned())
@@ -397,13 +419,13 @@ impl<'t> Parser<'t> {
         let token = self.next_non_space();
         match token.kind {
             TokenKind::Text => Ok(Node::Item(Item {
-                position: index(token.start),
+                position: token.start,
                 kind: ItemKind::Text(span(token)),
             })),
             TokenKind::LeftDelim => {
-                self.state.action_line = token.line;
+                self.state.action = Some(token);
                 let node = stack::grow(|| self.action())?;
-                self.state.action_line = 0;
+                self.state.action = None;
                 Ok(node)
             }
             _ => Err(self.unexpected(token, "input")),
@@ -427,7 +449,7 @@ impl<'t> Parser<'t> {
             TokenKind::With => self.control(BranchKind::With),
             _ => {
                 self.backup();
-                let position = index(self.peek().start);
+                let position = self.peek().start;
                 let pipe = self.pipeline("command", TokenKind::RightDelim)?;
                 Ok(Node::Item(Item {
                     position,
@@ -446,7 +468,7 @@ impl<'t> Parser<'t> {
             return Err(format!("{source} outside {{{{range}}}}"));
         }
         Ok(Node::Item(Item {
-            position: index(token.start),
+            position: token.start,
             kind,
         }))
     }
@@ -559,7 +581,7 @@ impl<'t> Parser<'t> {
     fn call(&mut self, token: Token, name: Str, pipe: Option<u32>) -> Node {
         let call = push(&mut self.tree.calls, TemplateCall { name, pipe });
         Node::Item(Item {
-            position: index(token.start),
+            position: token.start,
             kind: ItemKind::Template(call),
         })
     }

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use foldhash::fast::RandomState;
 
@@ -64,6 +65,46 @@ impl Layer {
     }
 }
 
+/// From so many bytes on a second thread pays: what it takes to start is what parsing takes for a
+/// tenth of them.
+const SHARED_BYTES: usize = 96 << 10;
+
+type Parsed = Result<Vec<Arc<Template>>, ParseError>;
+
+/// Parses each text, on this thread and on another; the results come in the order of the texts.
+fn parse_shared(texts: &[(Str, Str)], functions: &Functions) -> Vec<Parsed> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut parsed = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some((name, text)) = texts.get(at) else {
+                return parsed;
+            };
+            parsed.push((at, parser::parse(name, text.clone(), functions)));
+        }
+    };
+    let mut all = std::thread::scope(|scope| {
+        // Without a second thread, this one does all of it.
+        let other = std::thread::Builder::new().spawn_scoped(scope, work).ok();
+        let mut all = work();
+        // A thread that fell over has left a gap, which is filled below.
+        all.extend(
+            other
+                .and_then(|other| other.join().ok())
+                .unwrap_or_default(),
+        );
+        all
+    });
+    all.sort_by_key(|(at, _)| *at);
+    let mut all = all.into_iter().peekable();
+    let of = |(at, (name, text)): (usize, &(Str, Str))| match all.next_if(|next| next.0 == at) {
+        Some((_, parsed)) => parsed,
+        None => parser::parse(name, text.clone(), functions),
+    };
+    texts.iter().enumerate().map(of).collect()
+}
+
 /// How many layers are looked through before they are made one.
 const MOST_LAYERS: usize = 8;
 
@@ -96,11 +137,45 @@ impl TemplateSet {
         functions: &Functions,
     ) -> Result<(), ParseError> {
         let templates = parser::parse(&name.into(), text.into(), functions)?;
-        match Arc::get_mut(&mut self.layer) {
-            Some(layer) => templates.iter().for_each(|template| layer.add(template)),
-            None => *self = self.with(&templates),
+        self.add(&templates);
+        Ok(())
+    }
+
+    /// Parses texts, each with its name, as [`parse`](Self::parse) does one after the other. If
+    /// there is much of them, two threads share the work.
+    ///
+    /// ```
+    /// use gotmpl::{Functions, TemplateSet};
+    ///
+    /// let mut set = TemplateSet::new("all");
+    /// let texts = [("a".into(), "{{ 1 }}".into()), ("b".into(), "{{ end }}".into())];
+    /// let error = set.parse_all(&texts, &Functions::new()).unwrap_err();
+    /// assert_eq!(error.to_string(), "template: b:1: unexpected {{end}}");
+    /// ```
+    ///
+    /// # Errors
+    /// That of the first text that has one. The set then holds the texts in front of it.
+    pub fn parse_all(
+        &mut self,
+        texts: &[(Str, Str)],
+        functions: &Functions,
+    ) -> Result<(), ParseError> {
+        if texts.iter().map(|(_, text)| text.len()).sum::<usize>() < SHARED_BYTES {
+            let mut texts = texts.iter();
+            return texts
+                .try_for_each(|(name, text)| self.parse(name.clone(), text.clone(), functions));
+        }
+        for parsed in parse_shared(texts, functions) {
+            self.add(&parsed?);
         }
         Ok(())
+    }
+
+    fn add(&mut self, templates: &[Arc<Template>]) {
+        match Arc::get_mut(&mut self.layer) {
+            Some(layer) => templates.iter().for_each(|template| layer.add(template)),
+            None => *self = self.with(templates),
+        }
     }
 
     /// The set with more templates on top.
@@ -182,5 +257,60 @@ impl TemplateSet {
     ) -> Result<Vec<u8>, ExecError> {
         let executor = Executor::new(self, functions, host, options, budget);
         executor.execute(name.as_bytes(), data)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More texts than one thread parses alone, all of which define `last`.
+    fn texts() -> Vec<(Str, Str)> {
+        let padding = "{{ if .a }}{{ .b }}{{ end }}".repeat(200);
+        let text = |number: usize| {
+            format!(
+                "{{{{ define \"last\" }}}}{number}{{{{ end }}}}{{{{ template \"last\" }}}}{padding}"
+            )
+        };
+        (0..40)
+            .map(|number| (format!("t{number}").into(), text(number).into()))
+            .collect()
+    }
+
+    fn print(set: &TemplateSet, name: &str) -> String {
+        let (functions, mut budget) = (Functions::new(), Budget::default());
+        let printed = set.execute(
+            name,
+            &Value::Nil,
+            &functions,
+            &mut (),
+            Options::default(),
+            &mut budget,
+        );
+        String::from_utf8(printed.unwrap()).unwrap()
+    }
+
+    #[test]
+    fn texts_parsed_by_two_threads_are_as_those_parsed_in_order() {
+        let texts = texts();
+        assert!(texts.iter().map(|(_, text)| text.len()).sum::<usize>() > SHARED_BYTES);
+        let mut set = TemplateSet::new("set");
+        set.parse_all(&texts, &Functions::new()).unwrap();
+        assert_eq!(set.names().len(), texts.len() + 1);
+        assert_eq!(print(&set, "t0"), "39");
+    }
+
+    #[test]
+    fn the_first_of_several_errors_is_told() {
+        let mut texts = texts();
+        for (at, wrong) in [(30, "{{ strange }}"), (7, "\n{{ end }}"), (39, "{{")] {
+            texts[at].1 = wrong.into();
+        }
+        for _ in 0..20 {
+            let mut set = TemplateSet::new("set");
+            let error = set.parse_all(&texts, &Functions::new()).unwrap_err();
+            assert_eq!(error.to_string(), "template: t7:2: unexpected {{end}}");
+            assert!(set.contains(b"t6") && !set.contains(b"t7"));
+        }
     }
 }

@@ -26,7 +26,11 @@ impl Str {
     /// The text, with every invalid byte replaced by U+FFFD.
     #[must_use]
     pub fn to_text(&self) -> std::borrow::Cow<'_, str> {
-        String::from_utf8_lossy(&self.0)
+        // Checked in large steps; only what is no UTF-8 is looked at byte by byte.
+        match std::str::from_utf8(&self.0) {
+            Ok(text) => text.into(),
+            Err(_) => String::from_utf8_lossy(&self.0),
+        }
     }
 }
 

@@ -62,11 +62,7 @@ impl<'t> Documents<'t> {
         if self.rest.is_empty() {
             return None;
         }
-        let end = self
-            .rest
-            .iter()
-            .position(|&byte| byte == b'\n')
-            .map_or(self.rest.len(), |at| at + 1);
+        let end = memchr::memchr(b'\n', self.rest).map_or(self.rest.len(), |at| at + 1);
         let (line, rest) = self.rest.split_at(end);
         self.rest = rest;
         Some(line)
@@ -88,7 +84,7 @@ fn check_separator(after: &[u8]) -> Result<(), Error> {
 /// The document with `\n` after every line, the last one included.
 fn unix_lines(document: &[u8]) -> Cow<'_, [u8]> {
     let complete = document.ends_with(b"\n");
-    if complete && !document.windows(2).any(|pair| pair == b"\r\n") {
+    if complete && memchr::memchr(b'\r', document).is_none() {
         return Cow::Borrowed(document);
     }
     let mut text = Vec::with_capacity(document.len() + 1);

@@ -23,7 +23,7 @@ const KEPT: usize = 4;
 
 /// A set of parsed templates and what it was parsed from.
 pub(crate) struct Compiled {
-    sources: Vec<(String, Str)>,
+    sources: Vec<(Str, Str)>,
     pub(crate) set: TemplateSet,
 }
 
@@ -31,8 +31,8 @@ impl CompiledCache {
     /// The set for these templates, parsed now if it is not there.
     pub(crate) fn get_or_compile<E>(
         &self,
-        sources: Vec<(String, Str)>,
-        compile: impl FnOnce(&[(String, Str)]) -> Result<TemplateSet, E>,
+        sources: Vec<(Str, Str)>,
+        compile: impl FnOnce(&[(Str, Str)]) -> Result<TemplateSet, E>,
     ) -> Result<Arc<Compiled>, E> {
         if let Some(found) = self.find(&sources) {
             return Ok(found);
@@ -56,7 +56,7 @@ impl CompiledCache {
         self.schema.get_or_init(compile).clone()
     }
 
-    fn find(&self, sources: &[(String, Str)]) -> Option<Arc<Compiled>> {
+    fn find(&self, sources: &[(Str, Str)]) -> Option<Arc<Compiled>> {
         let kept = self
             .templates
             .lock()
@@ -68,7 +68,7 @@ impl CompiledCache {
 }
 
 /// Whether both lists have the same names and the very same texts.
-fn same_sources(left: &[(String, Str)], right: &[(String, Str)]) -> bool {
+fn same_sources(left: &[(Str, Str)], right: &[(Str, Str)]) -> bool {
     left.len() == right.len()
         && left.iter().zip(right).all(|(left, right)| {
             left.0 == right.0 && std::ptr::eq(left.1.as_bytes(), right.1.as_bytes())

@@ -345,14 +345,14 @@ fn compile(
 ) -> Result<Arc<Compiled>, RenderError> {
     let sources = renderables
         .iter()
-        .map(|renderable| (renderable.path.clone(), renderable.text.clone()))
+        .map(|renderable| (renderable.path.as_str().into(), renderable.text.clone()))
         .collect();
     chart.compiled.get_or_compile(sources, |sources| {
         let mut set = TemplateSet::new("gotpl");
-        for (path, text) in sources {
-            set.parse(path.as_str(), text.clone(), functions)
-                .map_err(|error| RenderError::Parse(reformat_parse(path, &error)))?;
-        }
+        set.parse_all(sources, functions).map_err(|error| {
+            let path = error.name.to_text();
+            RenderError::Parse(reformat_parse(&path, &error))
+        })?;
         Ok(set)
     })
 }

@@ -18,19 +18,21 @@ impl<'t> Parser<'t> {
         if first.kind != TokenKind::Field {
             return Ok(Some(term));
         }
-        let mut names = Vec::new();
+        // A field's own name was the last one added, so that the others come right behind it.
+        let start = match term.kind {
+            OperandKind::Field(own) => own.start,
+            _ => index(self.tree.names.len()),
+        };
         while self.peek().kind == TokenKind::Field {
             let token = self.next();
-            names.push(self.field_name(token));
+            let name = self.field_name(token);
+            self.tree.names.push(name);
         }
+        let end = index(self.tree.names.len());
+        let names = Span { start, end };
         let kind = match term.kind {
-            OperandKind::Field(own) => {
-                let own = self.tree.names(own).to_vec();
-                OperandKind::Field(append(&mut self.tree.names, own.into_iter().chain(names)))
-            }
-            OperandKind::Variable(variable, _) => {
-                OperandKind::Variable(variable, append(&mut self.tree.names, names))
-            }
+            OperandKind::Field(_) => OperandKind::Field(names),
+            OperandKind::Variable(variable, _) => OperandKind::Variable(variable, names),
             OperandKind::Bool(_)
             | OperandKind::String(_)
             | OperandKind::Number(_)
@@ -38,11 +40,11 @@ impl<'t> Parser<'t> {
             | OperandKind::Dot => return Err(self.misplaced_field(term)),
             OperandKind::Identifier(_) | OperandKind::Pipe(_) | OperandKind::Chain(..) => {
                 let inner = push(&mut self.tree.operands, term);
-                OperandKind::Chain(inner, append(&mut self.tree.names, names))
+                OperandKind::Chain(inner, names)
             }
         };
         Ok(Some(Operand {
-            position: index(first.start),
+            position: first.start,
             kind,
         }))
     }
@@ -87,7 +89,7 @@ impl<'t> Parser<'t> {
             }
         };
         Ok(Some(Operand {
-            position: index(token.start),
+            position: token.start,
             kind,
         }))
     }

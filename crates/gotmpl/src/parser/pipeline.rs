@@ -1,16 +1,16 @@
 //! Pipelines: declarations, and commands with bars between them.
 
-use super::{Parse, Parser, append, index, push};
+use super::{Parse, Parser, append, close, push};
 use crate::Str;
 use crate::lexer::TokenKind;
-use crate::tree::{Command, Operand, OperandKind, Pipe};
+use crate::tree::{Command, Operand, OperandKind, Pipe, Span};
 
 impl Parser<'_> {
     /// To the end token: declarations, and commands with bars between them.
     pub(super) fn pipeline(&mut self, context: &str, end: TokenKind) -> Parse<u32> {
-        let position = index(self.peek_non_space().start);
+        let position = self.peek_non_space().start;
         let (assigns, targets) = self.declarations(context)?;
-        let mut commands: Vec<Command> = Vec::with_capacity(2);
+        let mark = self.open.commands.len();
         loop {
             let token = self.next_non_space();
             match token.kind {
@@ -28,23 +28,22 @@ impl Parser<'_> {
                 | TokenKind::Variable
                 | TokenKind::LeftParen => {
                     self.backup();
-                    commands.push(self.command()?);
+                    let command = self.command()?;
+                    self.open.commands.push(command);
                 }
                 _ => return Err(self.unexpected(token, context)),
             }
         }
-        self.check_pipeline(&commands, context)?;
-        let commands = append(&mut self.tree.commands, commands);
-        let variables: Vec<_> = targets
-            .into_iter()
-            .map(|name| {
-                if assigns {
-                    self.state.scope.resolve(name)
-                } else {
-                    self.state.scope.declare(name)
-                }
-            })
-            .collect();
+        let commands = close(&mut self.tree.commands, &mut self.open.commands, mark);
+        self.check_pipeline(commands, context)?;
+        let scope = &mut self.state.scope;
+        let variables = targets.into_iter().map(|name| {
+            if assigns {
+                scope.resolve(name)
+            } else {
+                scope.declare(name)
+            }
+        });
         let variables = append(&mut self.tree.variables, variables);
         Ok(push(
             &mut self.tree.pipes,
@@ -95,7 +94,8 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn check_pipeline(&self, commands: &[Command], context: &str) -> Parse<()> {
+    pub(super) fn check_pipeline(&self, commands: Span, context: &str) -> Parse<()> {
+        let commands = self.tree.commands.get(commands.range()).unwrap_or_default();
         if commands.is_empty() {
             return Err(format!("missing value for {context}"));
         }
@@ -122,12 +122,13 @@ impl Parser<'_> {
     /// Operands with spaces between them, to a bar, which is taken, or a closing token, which is
     /// not.
     pub(super) fn command(&mut self) -> Parse<Command> {
-        let position = index(self.peek_non_space().start);
+        let position = self.peek_non_space().start;
         let declared = self.state.scope.mark();
-        let mut operands = Vec::with_capacity(4);
+        let mark = self.open.operands.len();
         loop {
             self.peek_non_space();
-            operands.extend(self.operand()?);
+            let operand = self.operand()?;
+            self.open.operands.extend(operand);
             let token = self.next();
             match token.kind {
                 TokenKind::Space => continue,
@@ -137,16 +138,18 @@ impl Parser<'_> {
             }
             break;
         }
-        if operands.is_empty() {
+        let operands = close(&mut self.tree.operands, &mut self.open.operands, mark);
+        let first = self.tree.operands(operands).first();
+        if first.is_none() {
             return Err("empty command".to_owned());
         }
         let declares = self.state.scope.declared_since(declared);
-        if !declares.is_empty() && self.is_lazy(operands.first()) {
+        if !declares.is_empty() && self.is_lazy(first) {
             self.state.scope.make_conditional(declares);
         }
         Ok(Command {
             position,
-            operands: append(&mut self.tree.operands, operands),
+            operands,
             declares,
         })
     }

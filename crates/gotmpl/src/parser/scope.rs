@@ -87,23 +87,25 @@ impl Scope {
 
     /// The variable that a name stands for here.
     pub(super) fn resolve(&self, name: Str) -> Variable {
-        let mut slots = Vec::new();
-        let mut conditional = false;
-        for (slot, declared) in self.declared.iter().enumerate().rev() {
-            if declared.name == name {
-                slots.extend(u32::try_from(slot));
-                if !declared.conditional {
+        let mut candidates = (self.declared.iter().enumerate().rev())
+            .filter(|(_, declared)| declared.name == name)
+            .filter_map(|(slot, declared)| Some((u32::try_from(slot).ok()?, declared.conditional)));
+        let first = candidates.next();
+        let conditional = first.is_some_and(|(_, conditional)| conditional);
+        let mut fallbacks = Vec::new();
+        if conditional {
+            for (slot, conditional) in candidates {
+                fallbacks.push(slot);
+                if !conditional {
                     break;
                 }
-                conditional = true;
             }
         }
-        let mut slots = slots.into_iter();
         Variable {
-            name,
-            slot: slots.next(),
+            slot: first.map(|(slot, _)| slot),
             conditional,
-            fallbacks: slots.collect(),
+            fallbacks: fallbacks.into(),
+            name,
         }
     }
 

@@ -256,18 +256,13 @@ impl<'a> Parser<'a> {
                 _ => break,
             }
         }
-        for (handle, prefix) in [(&b"!"[..], &b"!"[..]), (b"!!", YAML_TAGS)] {
-            if self.tag_prefix(handle).is_none() {
-                self.tags.insert(handle.to_vec(), prefix.to_vec());
-            }
-        }
         Ok(())
     }
 
     fn tag_directive(&mut self) -> Result<(), Fault> {
         let token = self.scanner.next()?;
         if let TokenKind::TagDirective(tag) = token.kind {
-            if self.tag_prefix(&tag.0).is_some() {
+            if self.tags.contains_key(&tag.0) {
                 return Err(Fault::Parser(token.line, "found duplicate %TAG directive"));
             }
             self.tags.insert(tag.0, tag.1);
@@ -275,8 +270,14 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
+    /// What a handle stands for: as the document says, or by itself.
     fn tag_prefix(&self, handle: &[u8]) -> Option<&[u8]> {
-        self.tags.get(handle).map(Vec::as_slice)
+        let own = self.tags.get(handle).map(Vec::as_slice);
+        own.or(match handle {
+            b"!" => Some(b"!"),
+            b"!!" => Some(YAML_TAGS),
+            _ => None,
+        })
     }
 
     fn node(&mut self, place: Place) -> Result<Event<'a>, Fault> {

@@ -1,11 +1,11 @@
 //! A chart in a gzipped tar archive.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::MultiGzDecoder;
 use gotmpl::Str;
 use jiff::Timestamp;
 use tar::{Archive, Entry, EntryType};
@@ -22,7 +22,12 @@ use crate::chart::ChartFile;
 /// # Errors
 /// The stream is no archive, holds too much, holds paths that lead elsewhere, or is no chart.
 pub fn load_archive(reader: impl Read, limits: &Limits) -> Result<Loaded, LoadError> {
-    let files = read_archive(reader, limits)?;
+    load_buffered(BufReader::new(reader), limits)
+}
+
+fn load_buffered(reader: impl BufRead, limits: &Limits) -> Result<Loaded, LoadError> {
+    let mut remaining = limits.total_bytes;
+    let files = unpack(reader, limits, &mut remaining)?;
     let Some(chart_file) = files.iter().find(|file| file.name == "Chart.yaml") else {
         return Err(LoadError::NoChartInArchive);
     };
@@ -36,7 +41,7 @@ pub fn load_archive(reader: impl Read, limits: &Limits) -> Result<Loaded, LoadEr
 /// As [`load_archive`], except that nothing of the chart is read.
 pub fn read_archive(reader: impl Read, limits: &Limits) -> Result<Vec<ChartFile>, LoadError> {
     let mut remaining = limits.total_bytes;
-    unpack(reader, limits, &mut remaining)
+    unpack(BufReader::new(reader), limits, &mut remaining)
 }
 
 /// Loads a chart from the file of an archive, with Helm's words for files that are none.
@@ -51,7 +56,7 @@ pub(super) fn load_archive_file(path: &Path, limits: &Limits) -> Result<Loaded, 
         return Err(LoadError::NotAnArchive(not_an_archive(path, &magic)));
     }
     let file = BufReader::with_capacity(PIECE, file);
-    load_archive(io::Cursor::new(magic).chain(file), limits)
+    load_buffered(io::Cursor::new(magic).chain(file), limits)
 }
 
 fn not_an_archive(path: &Path, start: &[u8]) -> String {
@@ -92,20 +97,88 @@ fn sniff(start: &[u8]) -> &'static str {
     }
 }
 
-/// How much is decompressed at once: in pieces of this size it is as fast as in one.
-const PIECE: usize = 128 * 1024;
+/// How much is read and decompressed at once: in pieces of this size it is as fast as in one.
+const PIECE: usize = 64 * 1024;
+
+/// What has been decompressed and not been asked for yet. Unlike `BufReader`, it keeps its memory
+/// as it is instead of clearing it before each piece.
+struct Pieces<R> {
+    reader: R,
+    piece: Box<[u8]>,
+    taken: usize,
+    filled: usize,
+    /// How many bytes were handed out or passed over.
+    position: u64,
+}
+
+impl<R: Read> Pieces<R> {
+    fn new(reader: R) -> Self {
+        Self {
+            reader,
+            piece: vec![0; PIECE].into(),
+            taken: 0,
+            filled: 0,
+            position: 0,
+        }
+    }
+
+    /// What there is of the piece; of the next one, if nothing is left.
+    fn rest(&mut self) -> io::Result<&[u8]> {
+        if self.taken == self.filled {
+            self.taken = 0;
+            self.filled = self.reader.read(&mut self.piece)?;
+        }
+        Ok(self.piece.get(self.taken..self.filled).unwrap_or_default())
+    }
+}
+
+impl<R: Read> Read for Pieces<R> {
+    fn read(&mut self, wanted: &mut [u8]) -> io::Result<usize> {
+        let count = if self.taken == self.filled && wanted.len() >= self.piece.len() {
+            self.reader.read(wanted)?
+        } else {
+            let count = self.rest()?.read(wanted)?;
+            self.taken += count;
+            count
+        };
+        self.position += count as u64;
+        Ok(count)
+    }
+}
+
+impl<R: Read> Seek for Pieces<R> {
+    /// Forwards only, from where it is: how `tar` passes over padding without a buffer of its own.
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let SeekFrom::Current(distance) = to else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let distance = u64::try_from(distance).map_err(|_| io::ErrorKind::Unsupported)?;
+        let mut left = distance;
+        while left > 0 {
+            let rest = self.rest()?.len();
+            if rest == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let step = usize::try_from(left).map_or(rest, |left| left.min(rest));
+            self.taken += step;
+            left -= step as u64;
+        }
+        self.position += distance;
+        Ok(self.position)
+    }
+}
 
 /// The files of an archive, in its order. Their bytes are taken from what `remaining` allows.
 pub(super) fn unpack(
-    reader: impl Read,
+    reader: impl BufRead,
     limits: &Limits,
     remaining: &mut u64,
 ) -> Result<Vec<ChartFile>, LoadError> {
     // The archive's own headers and padding count too: a tar of empty files has an end.
     let tar = MultiGzDecoder::new(reader).take(raw_limit(limits));
-    let mut archive = Archive::new(BufReader::with_capacity(PIECE, tar));
+    let mut archive = Archive::new(Pieces::new(tar));
     let mut files = Vec::new();
-    for entry in archive.entries().map_err(LoadError::Archive)? {
+    for entry in archive.entries_with_seek().map_err(LoadError::Archive)? {
         let entry = entry.map_err(LoadError::Archive)?;
         if is_skipped(&entry) {
             continue;

@@ -4,12 +4,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use regex::Regex;
 
 use super::decimal::Decimal;
 use super::document::Json;
 use super::format::Format;
 use super::message::Violation;
+use super::plain::is_plainly_valid;
 use super::resources::{Draft, Place, Root, is_anchor, load};
 use super::url::{append, decode, join, location, split};
 use super::validate;
@@ -147,7 +149,7 @@ impl Type {
         }
     }
 
-    fn parse(name: &str) -> Option<Self> {
+    pub(super) fn parse(name: &str) -> Option<Self> {
         [
             Self::Null,
             Self::Boolean,
@@ -174,7 +176,7 @@ impl Schema {
     }
 
     /// The meta-schema of a draft, with formats asserted.
-    fn metaschema(draft: Draft) -> Result<Self, String> {
+    pub(super) fn metaschema(draft: Draft) -> Result<Self, String> {
         Compiler::new(true).run(draft.url())
     }
 
@@ -188,6 +190,9 @@ fn check_against_metaschema(root: &Root, text: &[u8]) -> Result<(), String> {
     let Some(resource) = root.resource("") else {
         return Ok(());
     };
+    if is_plainly_valid(&root.document, resource.draft) {
+        return Ok(());
+    }
     let metaschema = Schema::metaschema(resource.draft)?;
     let value = goyaml::read_json_value(text).map_err(|error| error.to_string())?;
     match metaschema.validate(&value) {
@@ -203,7 +208,7 @@ struct Compiler {
     roots: BTreeMap<String, Root>,
     parts: Vec<Part>,
     places: Vec<Place>,
-    known: HashMap<(String, String), Index>,
+    known: HashMap<Place, Index, RandomState>,
     assert_format: bool,
 }
 
@@ -216,7 +221,7 @@ impl Compiler {
             roots: BTreeMap::new(),
             parts: Vec::new(),
             places: Vec::new(),
-            known: HashMap::new(),
+            known: HashMap::default(),
             assert_format,
         }
     }
@@ -250,17 +255,17 @@ impl Compiler {
     }
 
     fn enqueue(&mut self, url: &str, pointer: String) -> Index {
-        let key = (url.to_owned(), pointer);
-        if let Some(index) = self.known.get(&key) {
+        let place = Place {
+            url: url.to_owned(),
+            pointer,
+        };
+        if let Some(index) = self.known.get(&place) {
             return *index;
         }
         let index = self.parts.len();
         self.parts.push(Part::default());
-        self.places.push(Place {
-            url: key.0.clone(),
-            pointer: key.1.clone(),
-        });
-        self.known.insert(key, index);
+        self.places.push(place.clone());
+        self.known.insert(place, index);
         index
     }
 

@@ -10,6 +10,7 @@ mod decimal;
 mod document;
 mod format;
 mod message;
+mod plain;
 mod resources;
 mod url;
 mod validate;

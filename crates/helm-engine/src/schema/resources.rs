@@ -129,7 +129,7 @@ pub(super) struct Root {
 const MAX_POINTER_BYTES: usize = 32 << 20;
 
 /// Where a schema is.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Place {
     pub(super) url: String,
     pub(super) pointer: String,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use gotmpl::{Call, FunctionError, Str};
 
 /// How often `include` may be under way for one name before it is an endless recursion.
@@ -40,7 +41,7 @@ pub struct RenderHost {
     pub lint_mode: bool,
     /// What `required` and `fail` would have said in lint mode, in order.
     pub lint_notes: Vec<String>,
-    include_depth: HashMap<Str, usize>,
+    include_depth: HashMap<Str, usize, RandomState>,
 }
 
 impl RenderHost {

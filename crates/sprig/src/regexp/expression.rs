@@ -4,8 +4,11 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
+use foldhash::fast::RandomState;
 use gotmpl::{Call, FunctionError, Str};
-use regex::bytes::{Regex, RegexBuilder};
+use regex_automata::Input;
+use regex_automata::meta::Regex;
+use regex_automata::util::syntax;
 
 use super::translate::{SyntaxError, translate};
 use crate::unicode::decode;
@@ -33,7 +36,7 @@ pub(super) struct Expression {
     splits_characters: bool,
 }
 
-type Cache = RwLock<HashMap<Str, Arc<Expression>>>;
+type Cache = RwLock<HashMap<Str, Arc<Expression>, RandomState>>;
 
 static CACHE: LazyLock<Cache> = LazyLock::new(Cache::default);
 
@@ -53,11 +56,7 @@ pub(super) fn compile(
         Ok(translation) => translation,
         Err(error) => return Ok(Err(error)),
     };
-    let built = RegexBuilder::new(&translation.pattern)
-        .size_limit(SIZE_LIMIT)
-        .nest_limit(2_000)
-        .build();
-    let Ok(regex) = built else {
+    let Some(regex) = build(&translation.pattern) else {
         call.charge(TOO_LARGE_CHARGE)?;
         return Ok(Err(SyntaxError::new(
             "expression too large",
@@ -71,6 +70,23 @@ pub(super) fn compile(
     });
     keep(pattern, &expression);
     Ok(Ok(expression))
+}
+
+/// Templates match a pattern against a few short texts. Tables that are worked out before the first
+/// match take longer than they save; those that grow with the matches do not. `None` if the
+/// expression is too large.
+fn build(pattern: &str) -> Option<Regex> {
+    let configuration = Regex::config()
+        .nfa_size_limit(Some(SIZE_LIMIT))
+        .utf8_empty(false)
+        .onepass(false)
+        .dfa(false);
+    let syntax = syntax::Config::new().utf8(false).nest_limit(2_000);
+    Regex::builder()
+        .configure(configuration)
+        .syntax(syntax)
+        .build(pattern)
+        .ok()
 }
 
 fn keep(pattern: &Str, expression: &Arc<Expression>) {
@@ -110,7 +126,10 @@ impl Expression {
     fn find_at(&self, text: &[u8], position: usize) -> Option<Range<usize>> {
         let mut position = position;
         loop {
-            let found = self.regex.find_at(text, position)?.range();
+            let found = self
+                .regex
+                .search(&Input::new(text).range(position..))?
+                .range();
             if !self.splits_characters || is_boundary(text, found.start) {
                 return Some(found);
             }
@@ -193,13 +212,13 @@ impl Expression {
                 found.start
             }
         };
-        let captures = self.regex.captures_at(text, found)?;
-        Some(
-            captures
-                .iter()
-                .map(|group| group.map(|group| group.range()))
-                .collect(),
-        )
+        let mut captures = self.regex.create_captures();
+        let input = Input::new(text).range(found..);
+        self.regex.search_captures(&input, &mut captures);
+        captures.is_match().then(|| {
+            let groups = captures.iter();
+            groups.map(|group| group.map(|span| span.range())).collect()
+        })
     }
 }
 
