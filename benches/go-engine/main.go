@@ -1,12 +1,14 @@
 // Command go-engine times Helm's own engine as a library, for the comparison of `make bench`.
 //
-// usage: go-engine CHART VALUES|- RUNS
+// usage: go-engine CHART VALUES|- RUNS [FILE]
 //
 // The chart is loaded once; each run changes one value, coalesces and renders everything. It prints
-// one line: nanoseconds of the median run, and the bytes that one run renders.
+// one line: nanoseconds of the median run, and the bytes that one run renders. With FILE, what the
+// templates printed goes there as a JSON object by their paths.
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"log"
@@ -24,17 +26,17 @@ import (
 
 func main() {
 	log.SetOutput(io.Discard)
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: go-engine CHART VALUES|- RUNS")
+	if len(os.Args) < 4 || len(os.Args) > 5 {
+		fmt.Fprintln(os.Stderr, "usage: go-engine CHART VALUES|- RUNS [FILE]")
 		os.Exit(2)
 	}
-	if err := run(os.Args[1], os.Args[2], os.Args[3]); err != nil {
+	if err := run(os.Args[1], os.Args[2], os.Args[3], os.Args[4:]); err != nil {
 		fmt.Fprintln(os.Stderr, "go-engine:", err)
 		os.Exit(1)
 	}
 }
 
-func run(path, valuesPath, count string) error {
+func run(path, valuesPath, count string, printed []string) error {
 	runs, err := strconv.Atoi(count)
 	if err != nil {
 		return err
@@ -60,6 +62,7 @@ func run(path, valuesPath, count string) error {
 	options := common.ReleaseOptions{Name: "demo", Namespace: "apps", Revision: 1, IsInstall: true}
 	times := make([]time.Duration, 0, runs)
 	size := 0
+	var last map[string]string
 	for i := range runs {
 		values["benchRun"] = float64(i)
 		start := time.Now()
@@ -72,9 +75,19 @@ func run(path, valuesPath, count string) error {
 			return err
 		}
 		times = append(times, time.Since(start))
+		last = files
 		size = 0
 		for _, text := range files {
 			size += len(text)
+		}
+	}
+	if len(printed) == 1 {
+		text, err := json.Marshal(last)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(printed[0], text, 0o600); err != nil {
+			return err
 		}
 	}
 	slices.Sort(times)

@@ -2,13 +2,14 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use testkit::{ChartServer, ScratchDir, chart_archive};
 
+use super::process::peak;
 use super::samples::{Row, Samples};
 use super::{Arguments, Programs};
 
@@ -137,12 +138,6 @@ fn watch(command: &mut Command) -> Result<Run> {
         time: start.elapsed(),
         peak_kib,
     })
-}
-
-fn peak(status: &Path) -> Option<u64> {
-    let text = fs::read_to_string(status).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.trim().trim_end_matches(" kB").trim().parse().ok()
 }
 
 /// A repository whose index has about this many bytes, in the shape of a public one: charts with

@@ -54,6 +54,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         ours,
     };
     let mut rows = render::run(&programs, arguments)?;
+    rows.extend(corpus::run(&programs, arguments)?);
+    rows.extend(umbrella::run(&programs, arguments)?);
+    rows.extend(engine::run(arguments)?);
     rows.extend(index::run(&programs, arguments)?);
     rows.extend(deploy::run(&programs, arguments)?);
     print(&rows);
