@@ -252,13 +252,14 @@ impl ActionError {
 #[must_use]
 pub(crate) fn reason_of(status: &ApiStatus) -> Reason {
     match status.code {
+        // Webhooks and policies choose the code.
+        400.. if is_denied(&status.message) => Reason::AdmissionDenied,
         401 => Reason::Unauthorized,
         403 => forbidden(status),
         404 if status.details_kind == "namespaces" => Reason::NamespaceNotFound,
         404 => Reason::KindNotFound,
         409 if status.is_field_conflict() => Reason::Conflict,
         409 => Reason::ConcurrentChange,
-        400 if is_admission(&status.message) => Reason::AdmissionDenied,
         422 if status.is_immutable() => Reason::ImmutableField,
         400 | 405 | 413 | 415 | 422 => Reason::InvalidObject,
         429 => Reason::Throttled,
@@ -279,15 +280,15 @@ fn forbidden(status: &ApiStatus) -> Reason {
         Reason::NamespaceTerminating
     } else if status.message.contains("exceeded quota") {
         Reason::QuotaExceeded
-    } else if is_admission(&status.message) {
-        Reason::AdmissionDenied
     } else {
         Reason::Forbidden
     }
 }
 
-fn is_admission(message: &str) -> bool {
-    message.contains("admission webhook") || message.contains("ValidatingAdmissionPolicy")
+fn is_denied(message: &str) -> bool {
+    let has = |words: &str| message.contains(words);
+    has("admission webhook") && has("denied the request")
+        || has("ValidatingAdmissionPolicy") && has("denied request")
 }
 
 #[cfg(test)]
@@ -324,6 +325,11 @@ mod tests {
             (
                 403,
                 "ValidatingAdmissionPolicy 'p' denied request",
+                Reason::AdmissionDenied,
+            ),
+            (
+                422,
+                "configmaps \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
                 Reason::AdmissionDenied,
             ),
             (

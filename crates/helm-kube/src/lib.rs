@@ -41,8 +41,8 @@ mod yaml;
 
 pub use actions::{
     ActionResult, Deploy, ObjectStatus, ReleaseStatus, Resume, Rollback, Test, Uninstall,
-    Uninstalled, get, history, install, mend, records, resume, rollback, status, test, uninstall,
-    upgrade,
+    Uninstalled, get, history, install, mend, records, resume, rollback, rollback_target, status,
+    test, uninstall, upgrade,
 };
 pub use calls::{FIELD_MANAGER, Propagation};
 pub use cluster::{

@@ -1,5 +1,6 @@
 //! Objects of a manifest: reading them, naming them, finding them in the API.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use helm_engine::split_manifests;
@@ -41,15 +42,38 @@ impl ObjectKey {
             .split_once('/')
             .map_or(&self.api_version, |(_, version)| version)
     }
+}
 
-    /// Whether both are the same object, whatever version of the API they are written in.
-    #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.kind == other.kind
-            && self.name == other.name
-            && self.namespace == other.namespace
-            && self.group() == other.group()
+/// A set of objects, whatever version of the API they are written in.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeySet(HashSet<(String, String, String, String)>);
+
+impl KeySet {
+    /// Whether the set has the object.
+    pub(crate) fn contains(&self, key: &ObjectKey) -> bool {
+        self.0.contains(&identity(key))
     }
+
+    /// Adds an object; tells whether it is new.
+    pub(crate) fn insert(&mut self, key: &ObjectKey) -> bool {
+        self.0.insert(identity(key))
+    }
+}
+
+impl FromIterator<ObjectKey> for KeySet {
+    fn from_iter<I: IntoIterator<Item = ObjectKey>>(keys: I) -> Self {
+        Self(keys.into_iter().map(|key| identity(&key)).collect())
+    }
+}
+
+fn identity(key: &ObjectKey) -> (String, String, String, String) {
+    let group = key.group().to_owned();
+    (
+        group,
+        key.kind.clone(),
+        key.namespace.clone(),
+        key.name.clone(),
+    )
 }
 
 impl fmt::Display for ObjectKey {
@@ -321,8 +345,9 @@ mod tests {
             name: "b".to_owned(),
         };
         let old = key("apps/v1beta1", "Deployment");
-        assert!(old.is_same(&key("apps/v1", "Deployment")));
-        assert!(!old.is_same(&key("extensions/v1beta1", "Deployment")));
+        let set = KeySet::from_iter([old.clone()]);
+        assert!(set.contains(&key("apps/v1", "Deployment")));
+        assert!(!set.contains(&key("extensions/v1beta1", "Deployment")));
         assert_eq!(old.group(), "apps");
         assert_eq!(key("v1", "Pod").group(), "");
         assert_eq!(old.to_string(), "Deployment a/b");

@@ -128,6 +128,10 @@ impl Session {
                 self.warn(error.message);
                 Ok(None)
             }
+            // It was there when the history was read.
+            Err(error) if error.reason == Reason::ReleaseNotFound => {
+                Err(self.storage.changed(revision))
+            }
             Err(error) => Err(error),
         }
     }

@@ -11,7 +11,7 @@ use crate::error::{ActionError, Reason};
 use crate::machine::{Port, Wait, WaitReason};
 use crate::object::ObjectKey;
 use crate::readiness::{Readiness, State, is_current_at_once, readiness, run_status};
-use crate::request::{Accept, Failure, Reply};
+use crate::request::{Accept, Reply};
 
 /// The first pause between two looks; it grows to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -132,11 +132,14 @@ async fn look(port: &Port, subject: &Subject, goal: Goal) -> Result<Readiness, A
             Ok(Readiness::new(State::NotFound, "Resource not found"))
         }
         // An outage in the middle of a wait is waited out, as long as the deadline allows.
-        Err(Failure::Transport(cause)) => Ok(Readiness::new(State::Unknown, cause)),
-        Err(Failure::Status(status)) if status.code >= 500 || status.code == 429 => {
-            Ok(Readiness::new(State::Unknown, status.message))
+        Err(failure) => {
+            let error = ActionError::from_failure(&what, &failure);
+            if error.is_outage() {
+                Ok(Readiness::new(State::Unknown, error.message))
+            } else {
+                Err(error)
+            }
         }
-        Err(failure) => Err(ActionError::from_failure(&what, &failure)),
     }
 }
 
@@ -218,7 +221,14 @@ async fn exists(port: &Port, subject: &Subject, uid: Option<&str>) -> Result<boo
         }
         Ok(_) => Ok(true),
         Err(failure) if failure.is_not_found() => Ok(false),
-        Err(failure) => Err(ActionError::from_failure(&what, &failure)),
+        Err(failure) => {
+            let error = ActionError::from_failure(&what, &failure);
+            if error.is_outage() {
+                Ok(true)
+            } else {
+                Err(error)
+            }
+        }
     }
 }
 

@@ -258,7 +258,7 @@ pub(super) const DESCRIPTION: &str = "helm.fluxcd.io/description";
 
 impl Session {
     /// The objects that may be in the cluster for this release: those of the base, and those of
-    /// revisions that failed after it.
+    /// the revisions that failed since the last good one, before the base or after it.
     pub(super) async fn leftovers(
         &mut self,
         history: &History,
@@ -268,18 +268,20 @@ impl Session {
             return Ok(Vec::new());
         };
         let mut objects = tolerant(self, &base.release.manifest);
-        let later: Vec<_> = history
-            .revisions()
-            .iter()
-            .filter(|found| found.revision > base.release.revision)
-            .filter(|found| !found.status.is_pending() && found.status != Status::Uninstalled)
-            .map(|found| found.revision)
-            .collect();
-        for revision in later.into_iter().rev().take(MAX_FAILED) {
+        let others = uncertain(history, base.release.revision);
+        for revision in others.into_iter().take(MAX_FAILED) {
             match self.storage.get(&self.port, revision).await {
                 Ok(stored) => objects.extend(tolerant(self, &stored.release.manifest)),
-                Err(error) if error.is_outage() => return Err(error),
-                Err(error) => self.warn(error.message),
+                // Nobody can tell any more.
+                Err(error)
+                    if matches!(
+                        error.reason,
+                        Reason::InvalidRecord | Reason::ReleaseNotFound
+                    ) =>
+                {
+                    self.warn(error.message);
+                }
+                Err(error) => return Err(error),
             }
         }
         Ok(objects)
@@ -312,7 +314,7 @@ impl Session {
             let Target::Placed(resource) = target else {
                 continue;
             };
-            if resource.has_generated_name() || known.iter().any(|key| key.is_same(&resource.key)) {
+            if resource.has_generated_name() || known.contains(&resource.key) {
                 continue;
             }
             if self
@@ -371,6 +373,25 @@ impl Session {
     }
 }
 
+/// The revisions beside the base whose objects may be there, in the order in which they are looked
+/// at: the newest first, and repetitions last.
+fn uncertain(history: &History, base: i64) -> Vec<i64> {
+    let floor = history.last_settled(base);
+    let mut since: Vec<_> = history
+        .revisions()
+        .iter()
+        .rev()
+        .filter(|found| {
+            found.revision >= floor
+                && found.revision != base
+                && !found.status.is_pending()
+                && found.status != Status::Uninstalled
+        })
+        .collect();
+    since.sort_by_key(|found| history.is_repeated(found));
+    since.into_iter().map(|found| found.revision).collect()
+}
+
 /// The most failed revisions whose objects are looked for.
 const MAX_FAILED: usize = 5;
 
@@ -399,6 +420,35 @@ impl From<Interrupted> for WorkKind {
             Interrupted::Install => Self::Install { replaces: None },
             Interrupted::Upgrade => Self::Upgrade,
             Interrupted::Rollback => Self::Rollback,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Revision;
+
+    #[test]
+    fn objects_of_all_revisions_since_the_last_good_one_are_looked_for() {
+        use Status::{Deployed, Failed, PendingUpgrade, Superseded, Uninstalled};
+        let table = [
+            (&[Deployed, Failed, Failed][..], 1, &[3, 2][..]),
+            (&[Superseded, Deployed, Failed], 2, &[3]),
+            (&[Failed, Failed], 2, &[1]),
+            (&[Superseded, Failed, Failed], 3, &[2, 1]),
+            (&[Uninstalled, Failed, Failed], 3, &[2]),
+            (&[Failed, PendingUpgrade], 1, &[]),
+            (&[Superseded, Superseded], 2, &[]),
+        ];
+        for (states, base, expected) in table {
+            let revisions = (1..).zip(states).map(|(revision, status)| Revision {
+                revision,
+                status: *status,
+                ..Revision::default()
+            });
+            let history = History::new(revisions.collect());
+            assert_eq!(uncertain(&history, base), expected, "{states:?}");
         }
     }
 }

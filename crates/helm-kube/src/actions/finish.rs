@@ -10,7 +10,7 @@ use super::deploy::{DESCRIPTION, began};
 use crate::apply::{Created, Expect, Interruption, Target, subject};
 use crate::error::{ActionError, Reason};
 use crate::hooks::HookFilter;
-use crate::object::{self, Object, ObjectKey, Resource};
+use crate::object::{self, KeySet, Object, ObjectKey, Resource};
 use crate::options::WaitFor;
 use crate::outcome::Outcome;
 use crate::recover::Interrupted;
@@ -222,7 +222,7 @@ impl Work {
             .as_ref()
             .is_some_and(|base| base.release.apply_method != Some(ApplyMethod::ServerSide));
         let expect = |key: &ObjectKey| {
-            if present.iter().any(|known| known.is_same(key)) {
+            if present.contains(key) {
                 Expect::Ours {
                     migrate: was_client_side,
                 }
@@ -242,13 +242,12 @@ impl Work {
         applied: &[Resource],
     ) -> Result<Vec<(wait::Subject, Option<String>)>, ActionError> {
         let present = std::mem::take(&mut self.present);
-        let dropped: Vec<_> = present
-            .into_iter()
-            .filter(|object| {
-                let key = session.key_of(object);
-                !applied.iter().any(|resource| resource.key.is_same(&key))
-            })
+        let applied: KeySet = applied
+            .iter()
+            .map(|resource| resource.key.clone())
             .collect();
+        let is_dropped = |object: &Object| !applied.contains(&session.key_of(object));
+        let dropped = present.into_iter().filter(is_dropped).collect();
         session.remove(dropped, false).await
     }
 
@@ -284,13 +283,20 @@ impl Work {
         let current = self.record.release.revision;
         let mut at_hand = None;
         if let Some(base) = &mut self.base
-            && base.release.info.status != Status::Failed
+            && was_good(base.release.info.status)
         {
             let storage = &session.storage;
-            storage
+            let settled = storage
                 .settle(&session.port, base, Status::Superseded, None)
-                .await?;
-            at_hand = Some(base.release.revision);
+                .await;
+            match settled {
+                // It has changed since it was read: it is read again below.
+                Err(error) if error.reason == Reason::ConcurrentChange => {}
+                settled => {
+                    settled?;
+                    at_hand = Some(base.release.revision);
+                }
+            }
         }
         let replaced = match self.kind {
             WorkKind::Install { replaces } => replaces,
@@ -392,6 +398,14 @@ impl Work {
             ..error
         }
     }
+}
+
+/// Whether a revision may be superseded: that makes it one to roll back to.
+fn was_good(status: Status) -> bool {
+    matches!(
+        status,
+        Status::Deployed | Status::Superseded | Status::Unknown
+    )
 }
 
 /// A Deployment that is paused does not move, and is not waited for.

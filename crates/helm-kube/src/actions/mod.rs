@@ -9,7 +9,7 @@ mod uninstall;
 
 pub use deploy::{Deploy, Resume, install, mend, resume, upgrade};
 pub use query::{ObjectStatus, ReleaseStatus, get, history, records, status};
-pub use rollback::{Rollback, rollback};
+pub use rollback::{Rollback, rollback, rollback_target};
 pub use test::{Test, test};
 pub use uninstall::{Uninstall, Uninstalled, uninstall};
 

@@ -7,12 +7,13 @@ use helm_engine::{Release, Status};
 
 use super::ActionResult;
 use super::finish::{Work, WorkKind};
+use super::uninstall::in_progress;
 use crate::error::{ActionError, Reason};
 use crate::hooks::reset_runs;
 use crate::machine::Machine;
 use crate::object;
 use crate::options::Options;
-use crate::recover::RecoveryPlan;
+use crate::recover::{NextAction, RecoveryPlan};
 use crate::release::ReleaseKey;
 use crate::request::Failure;
 use crate::session::Session;
@@ -45,11 +46,12 @@ pub struct Rollback {
 pub fn rollback(rollback: Rollback) -> Machine<ActionResult> {
     Machine::new(|port| async move {
         let mut history = rollback.history.clone();
-        let target = target_revision(&rollback)?;
+        let target = rollback_target(&rollback)?;
+        let plan = without_pending(&rollback)?;
         let newest = history.newest().map_or(0, |newest| newest.revision);
         let mut session =
             Session::open(port, rollback.release.clone(), rollback.options.clone()).await?;
-        session.mend(&mut history, &rollback.plan).await?;
+        session.mend(&mut history, &plan).await?;
         let earlier = session.storage.get(&session.port, target).await?;
         let base = history
             .deployed()
@@ -87,7 +89,25 @@ pub fn rollback(rollback: Rollback) -> Machine<ActionResult> {
     })
 }
 
-fn target_revision(rollback: &Rollback) -> Result<i64, ActionError> {
+/// The plan, with what was interrupted given up: something else is wanted now. Another client's
+/// work is not interfered with.
+fn without_pending(rollback: &Rollback) -> Result<RecoveryPlan, ActionError> {
+    let mut plan = rollback.plan.clone();
+    match plan.next {
+        NextAction::Resume { revision, .. } => plan.abandon.push(revision),
+        NextAction::Wait { revision, until } => {
+            return Err(in_progress(&rollback.release, revision, until));
+        }
+        NextAction::Install { .. } | NextAction::Upgrade { .. } => {}
+    }
+    Ok(plan)
+}
+
+/// The revision that a rollback would go back to.
+///
+/// # Errors
+/// There is no such revision.
+pub fn rollback_target(rollback: &Rollback) -> Result<i64, ActionError> {
     let missing = |text: String| ActionError::new(Reason::ReleaseNotFound, text);
     let Some(newest) = rollback.history.newest() else {
         return Err(missing(format!("release: not found: {}", rollback.release)));

@@ -5,7 +5,7 @@ use helm_engine::{HookEvent, Status};
 use super::ActionResult;
 use crate::error::{ActionError, Reason};
 use crate::hooks::HookFilter;
-use crate::machine::Machine;
+use crate::machine::{Machine, Port};
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::release::ReleaseKey;
@@ -38,27 +38,36 @@ pub fn test(test: Test) -> Machine<ActionResult> {
             return Err(not_deployed(&test.release, newest.status));
         }
         let revision = newest.revision;
-        let mut session = Session::open(port, test.release.clone(), test.options.clone()).await?;
-        let mut record = session.storage.get(&session.port, revision).await?;
-        let since = session.port.now();
-        let result = session
-            .run_hooks(&mut record, HookEvent::Test, since, &test.filter)
-            .await;
-        if let Err(error) = result {
-            if !error.is_outage()
-                && let Err(fault) = session.storage.update(&session.port, &mut record).await
-            {
-                session.warn(fault.message);
-            }
-            return Err(ActionError {
-                hooks: session.report.hooks,
-                ..error
-            });
-        }
-        Ok(Outcome {
-            release: record.release,
-            report: session.report,
+        let result = run(port, test, revision).await;
+        // Tests that could not be run to their end say nothing about the release.
+        result.map_err(|error| ActionError {
+            resumable: error.is_outage(),
+            ..error
         })
+    })
+}
+
+async fn run(port: Port, test: Test, revision: i64) -> ActionResult {
+    let mut session = Session::open(port, test.release, test.options).await?;
+    let mut record = session.storage.get(&session.port, revision).await?;
+    let since = session.port.now();
+    let result = session
+        .run_hooks(&mut record, HookEvent::Test, since, &test.filter)
+        .await;
+    if let Err(error) = result {
+        if !error.is_outage()
+            && let Err(fault) = session.storage.update(&session.port, &mut record).await
+        {
+            session.warn(fault.message);
+        }
+        return Err(ActionError {
+            hooks: session.report.hooks,
+            ..error
+        });
+    }
+    Ok(Outcome {
+        release: record.release,
+        report: session.report,
     })
 }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use crate::error::{ActionError, Reason};
 use crate::hooks::HookFilter;
 use crate::machine::Machine;
-use crate::object::{self, Object};
+use crate::object::{self, KeySet, Object};
 use crate::options::{Options, WaitFor};
 use crate::outcome::Report;
 use crate::recover::{NextAction, RecoveryPlan};
@@ -61,7 +61,7 @@ async fn run(mut session: Session, uninstall: Uninstall) -> Result<Uninstalled, 
         });
     };
     if let NextAction::Wait { revision, until } = uninstall.plan.next {
-        return Err(in_progress(&session, revision, until));
+        return Err(in_progress(&session.release, revision, until));
     }
     let mut record = newest_readable(&mut session, &history).await?;
     if newest.status == Status::Uninstalled {
@@ -106,13 +106,13 @@ async fn newest_readable(session: &mut Session, history: &History) -> Result<Sto
     ))
 }
 
-fn in_progress(session: &Session, revision: i64, until: Timestamp) -> ActionError {
+/// The failure of an action that another client's stands in the way of.
+pub(super) fn in_progress(release: &ReleaseKey, revision: i64, until: Timestamp) -> ActionError {
     ActionError::new(
         Reason::OperationInProgress,
         format!(
             "another operation (install/upgrade/rollback) is in progress: revision {revision} of \
-             {} is left alone until {until}",
-            session.release
+             {release} is left alone until {until}"
         ),
     )
 }
@@ -146,34 +146,25 @@ async fn run_hooks(
         .await
 }
 
-/// The objects of the newest revision, and those of the deployed one and of failed ones after it.
+/// The objects of the newest revision, those of the deployed one, and those of failed ones.
 async fn all_objects(
     session: &mut Session,
     history: &History,
     record: &Stored,
 ) -> Result<Vec<Object>, ActionError> {
-    let revision = record.release.revision;
-    let mut objects = match history.deployed() {
-        Some(deployed) if deployed.revision != revision => {
-            let base = session
-                .storage
-                .get(&session.port, deployed.revision)
-                .await?;
-            session.leftovers(history, Some(&base)).await?
-        }
-        _ => Vec::new(),
+    let deployed = history.deployed().map(|deployed| deployed.revision);
+    let base = match deployed.filter(|deployed| *deployed != record.release.revision) {
+        Some(deployed) => session.readable(deployed).await?,
+        None => None,
     };
+    let base = base.as_ref().unwrap_or(record);
+    let mut objects = session.leftovers(history, Some(base)).await?;
     let own = object::parse(&record.release.manifest);
     objects.extend(own.map_err(|error| {
         error.context("corrupted release record, delete its objects and the record by hand")
     })?);
-    let mut seen = Vec::new();
-    objects.retain(|object| {
-        let key = session.key_of(object);
-        let is_new = !seen.contains(&key);
-        seen.push(key);
-        is_new
-    });
+    let mut seen = KeySet::default();
+    objects.retain(|object| seen.insert(&session.key_of(object)));
     Ok(objects)
 }
 

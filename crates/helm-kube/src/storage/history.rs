@@ -6,7 +6,7 @@ use helm_engine::Status;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{ObjectVersion, SYSTEM_LABELS};
+use super::{DIGEST, ObjectVersion, SYSTEM_LABELS};
 
 /// The revisions of one release, oldest first.
 ///
@@ -112,7 +112,9 @@ impl History {
     }
 
     /// The revisions to delete so that one more fits into `limit`; 0 means no limit. The oldest
-    /// go first, and never the newest deployed one, nor one of those to `keep`.
+    /// go first, and never the newest deployed one, nor one of those to `keep`. Of those that have
+    /// failed since, the repetitions go first: what else has failed may have left objects that
+    /// only its record tells of.
     #[must_use]
     pub fn surplus(&self, limit: usize, keep: &[i64]) -> Vec<i64> {
         if limit == 0 {
@@ -120,12 +122,42 @@ impl History {
         }
         let deployed = self.deployed().map(|revision| revision.revision);
         let surplus = (self.revisions.len() + 1).saturating_sub(limit);
-        self.revisions
+        let mut candidates: Vec<_> = self
+            .revisions
             .iter()
-            .map(|revision| revision.revision)
-            .filter(|revision| Some(*revision) != deployed && !keep.contains(revision))
-            .take(surplus)
-            .collect()
+            .filter(|found| Some(found.revision) != deployed && !keep.contains(&found.revision))
+            .collect();
+        let floor = self.last_settled(i64::MAX);
+        candidates.sort_by_key(|found| found.revision > floor && !self.is_repeated(found));
+        let oldest = candidates.into_iter().map(|found| found.revision);
+        oldest.take(surplus).collect()
+    }
+
+    /// The newest revision up to `revision` whose objects were all there, or all gone; 0 if there
+    /// is none. What came after it has failed or is under way.
+    pub(crate) fn last_settled(&self, revision: i64) -> i64 {
+        let settled = |found: &&Revision| {
+            found.revision <= revision
+                && matches!(
+                    found.status,
+                    Status::Deployed | Status::Superseded | Status::Uninstalled
+                )
+        };
+        let found = self.revisions.iter().rev().find(settled);
+        found.map_or(0, |found| found.revision)
+    }
+
+    /// Whether a revision failed, and a later one of the same inputs failed as well: its objects
+    /// are very likely those of the later one.
+    pub(crate) fn is_repeated(&self, revision: &Revision) -> bool {
+        let digest = revision.annotations.get(DIGEST);
+        digest.is_some()
+            && revision.status == Status::Failed
+            && self.revisions.iter().any(|other| {
+                other.revision > revision.revision
+                    && other.status == Status::Failed
+                    && other.annotations.get(DIGEST) == digest
+            })
     }
 
     pub(crate) fn set_status(&mut self, revision: i64, status: Status) {
@@ -278,5 +310,23 @@ mod tests {
                 "limit {limit} keep {keep:?}"
             );
         }
+    }
+    #[test]
+    fn of_failed_attempts_the_repetitions_are_pruned_first() {
+        let failed = |revision, digest: &str| Revision {
+            revision,
+            status: Status::Failed,
+            annotations: BTreeMap::from([(DIGEST.to_owned(), digest.to_owned())]),
+            ..Revision::default()
+        };
+        let first = [
+            failed(1, "a"),
+            failed(2, "b"),
+            failed(3, "b"),
+            failed(4, "b"),
+        ];
+        assert_eq!(History::new(first.to_vec()).surplus(4, &[]), [2]);
+        assert_eq!(History::new(first.to_vec()).surplus(3, &[]), [2, 3]);
+        assert_eq!(History::new(first.to_vec()).surplus(2, &[]), [2, 3, 1]);
     }
 }

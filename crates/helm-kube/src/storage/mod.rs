@@ -155,6 +155,9 @@ fn payload(object: &Value) -> Option<&str> {
     object.get("data")?.get("release")?.as_str()
 }
 
+/// How often a record is written that keeps changing.
+const TRIES: usize = 3;
+
 impl Storage {
     /// The records of a release.
     #[must_use]
@@ -389,12 +392,20 @@ impl Storage {
         status: Status,
         description: Option<&str>,
     ) -> Result<(), ActionError> {
-        match self.get(port, revision).await {
-            Ok(mut stored) => self.settle(port, &mut stored, status, description).await,
-            Err(error) if error.reason == Reason::InvalidRecord => {
-                self.relabel(port, revision, status).await
+        let mut tries = 1..TRIES;
+        loop {
+            let result = match self.get(port, revision).await {
+                Ok(mut stored) => self.settle(port, &mut stored, status, description).await,
+                Err(error) if error.reason == Reason::InvalidRecord => {
+                    self.relabel(port, revision, status).await
+                }
+                Err(error) => Err(error),
+            };
+            let has_changed =
+                matches!(&result, Err(error) if error.reason == Reason::ConcurrentChange);
+            if !has_changed || tries.next().is_none() {
+                return result;
             }
-            Err(error) => Err(error),
         }
     }
 

@@ -72,6 +72,44 @@ async fn servers_that_are_busy_or_away_for_a_moment_are_asked_again() {
 }
 
 #[tokio::test]
+async fn an_error_after_the_commit_makes_no_second_revision() {
+    for code in [503, 504] {
+        upgrade_with(Fault::StatusAfter(code), "committed").await;
+    }
+}
+
+#[tokio::test]
+async fn a_slow_server_is_waited_for() {
+    let (site, proxy) = behind_proxy("slow");
+    proxy
+        .traffic()
+        .fault(Fault::Delay(Duration::from_millis(400)));
+    site.deploy(desired("1.0.0", manifest("a"))).await.unwrap();
+    site.deploy(desired("1.1.0", manifest("b"))).await.unwrap();
+    assert_eq!(site.states().await, "1 superseded, 2 deployed");
+}
+
+/// 500 is no sign that the same request may succeed in a moment: the release is gone on with later.
+#[tokio::test]
+async fn an_internal_error_leaves_a_release_to_be_gone_on_with() {
+    let (site, proxy) = behind_proxy("internal");
+    site.deploy(desired("1.0.0", manifest("a"))).await.unwrap();
+    proxy.traffic().forget();
+    site.deploy(desired("1.0.1", manifest("b"))).await.unwrap();
+    for request in 1..=proxy.traffic().count() {
+        let version = format!("1.1.{request}");
+        proxy.traffic().forget();
+        proxy.traffic().fault_at(request, Fault::Status(500, None));
+        // Where it comes decides whether the attempt fails; never is a revision left out or left pending.
+        site.deploy(desired(&version, manifest("c"))).await.ok();
+        proxy.traffic().heal();
+        site.deploy(desired(&version, manifest("c"))).await.unwrap();
+        let history = site.history().await;
+        assert!(!site.plan(&history, None).has_mending(), "at {request}");
+    }
+}
+
+#[tokio::test]
 async fn a_long_retry_after_is_left_to_the_caller() {
     let (site, proxy) = behind_proxy("patience");
     site.history().await;

@@ -4,7 +4,8 @@ use std::process::{Command, Stdio};
 
 use helm_engine::{Crd, HookEvent};
 use helm_kube::{
-    ChangeKind, Class, CrdPolicy, DriftCheck, IgnoreRule, IgnoreTarget, NextAction, Reason, drift,
+    ChangeKind, Class, CrdPolicy, DriftCheck, Driver, IgnoreRule, IgnoreTarget, NextAction, Reason,
+    drift,
 };
 
 use crate::support::{Actor, Site, config_map, desired, hook};
@@ -654,4 +655,121 @@ async fn an_uninstall_with_a_failing_hook_is_taken_up_where_it_stopped() {
     site.uninstall(false).await.unwrap();
     assert_eq!(site.live("configmaps", "one"), None);
     assert_eq!(site.states().await, "");
+}
+
+/// A webhook or policy is for one namespace only: other tests share the cluster.
+fn selector(site: &Site) -> String {
+    format!(
+        "{{matchLabels: {{kubernetes.io/metadata.name: {}}}}}",
+        site.namespace()
+    )
+}
+
+#[tokio::test]
+async fn what_admission_denies_fails_the_release_with_its_words() {
+    let site = Site::new("denied");
+    let policy = format!(
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {{name: {name}}}\nspec:\n  failurePolicy: Fail\n  matchConstraints:\n    resourceRules:\n    - apiGroups: ['']\n      apiVersions: [v1]\n      operations: [CREATE, UPDATE]\n      resources: [configmaps]\n  validations:\n  - expression: \"object.data.key != 'bad'\"\n    message: no bad keys here\n---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicyBinding\nmetadata: {{name: {name}}}\nspec:\n  policyName: {name}\n  validationActions: [Deny]\n  matchResources: {{namespaceSelector: {selector}}}\n",
+        name = site.namespace(),
+        selector = selector(&site),
+    );
+    kubectl_apply(&site, &policy);
+    // Policies take effect a moment later.
+    let is_denied = || async {
+        let tried = site.try_kubectl(&["create", "configmap", "probe", "--from-literal=key=bad"]);
+        if tried.is_ok() {
+            site.kubectl(&["delete", "configmap", "probe"]);
+        }
+        tried.is_err()
+    };
+    while !is_denied().await {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let error = site
+        .deploy(desired("1.0.0", config_map("one", "bad")))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.reason, error.class()),
+        (Reason::AdmissionDenied, Class::Permanent)
+    );
+    assert!(error.message.contains("no bad keys here"), "{error}");
+    assert_eq!(site.states().await, "1 failed");
+    site.deploy(desired("1.0.1", config_map("one", "good")))
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_webhook_that_is_down_is_waited_out() {
+    let site = Site::new("webhook");
+    let webhook = format!(
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingWebhookConfiguration\nmetadata: {{name: {name}}}\nwebhooks:\n- name: down.example.com\n  admissionReviewVersions: [v1]\n  sideEffects: None\n  timeoutSeconds: 1\n  failurePolicy: Fail\n  clientConfig: {{url: 'https://127.0.0.1:9/x'}}\n  namespaceSelector: {selector}\n  rules:\n  - apiGroups: ['']\n    apiVersions: [v1]\n    operations: ['*']\n    resources: [configmaps]\n",
+        name = site.namespace(),
+        selector = selector(&site),
+    );
+    kubectl_apply(&site, &webhook);
+    while site.try_kubectl(&["create", "configmap", "probe"]).is_ok() {
+        site.try_kubectl(&["delete", "configmap", "probe"]).ok();
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    let error = site
+        .deploy(desired("1.0.0", config_map("one", "a")))
+        .await
+        .unwrap_err();
+    assert_eq!(
+        (error.reason, error.class()),
+        (Reason::ServerError, Class::Transient)
+    );
+    assert!(
+        error.message.contains("down.example.com") && error.resumable,
+        "{error}"
+    );
+    site.kubectl(&["delete", "validatingwebhookconfiguration", site.namespace()]);
+    while site
+        .deploy(desired("1.0.0", config_map("one", "a")))
+        .await
+        .is_err()
+    {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert_eq!(site.states().await, "1 deployed");
+}
+
+#[tokio::test]
+async fn config_maps_keep_records_as_well() {
+    let mut site = Site::new("driver");
+    site.options.driver = Driver::ConfigMap;
+    let helm = |arguments: &[&str]| {
+        let mut helm = site.plane.helm().unwrap();
+        helm.env("HELM_DRIVER", "configmap").args(arguments);
+        testkit::run(helm.args(["--namespace", site.namespace()])).unwrap()
+    };
+    site.deploy(desired("1.0.0", config_map("one", "a")))
+        .await
+        .unwrap();
+    assert!(helm(&["status", "web"]).contains("STATUS: deployed"));
+    helm(&["rollback", "web", "1"]);
+    site.deploy(desired("1.1.0", config_map("one", "b")))
+        .await
+        .unwrap();
+    assert_eq!(
+        site.states().await,
+        "1 superseded, 2 superseded, 3 deployed"
+    );
+    helm(&["uninstall", "web"]);
+    assert_eq!(site.states().await, "");
+}
+
+#[tokio::test]
+async fn objects_whose_names_the_server_makes_are_created_each_time() {
+    let site = Site::new("names");
+    let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: many-}\n";
+    site.deploy(desired("1.0.0", manifest)).await.unwrap();
+    site.deploy(desired("1.1.0", manifest)).await.unwrap();
+    let list = site.kubectl(&["get", "configmaps", "--output=name"]);
+    assert_eq!(list.matches("configmap/many-").count(), 2, "{list}");
+    let both = "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: many-, name: one}\n";
+    let error = site.deploy(desired("1.2.0", both)).await.unwrap_err();
+    assert!(error.message.contains("cannot both be set"), "{error}");
 }

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use helm_engine::record::StoredChart;
 use helm_engine::{Hook, HookEvent, Metadata};
 use helm_kube::{
-    ActionResult, Cluster, ClusterOptions, DIGEST, Deploy, Desired, Driver, History, HookFilter,
+    ActionResult, Cluster, ClusterOptions, DIGEST, Deploy, Desired, History, HookFilter,
     NextAction, Options, RecoverContext, RecoveryPlan, ReleaseKey, Resume, Rollback, Stored, Test,
     Uninstall, Uninstalled, history, install, mend, records, recover, resume, rollback, test,
     uninstall, upgrade,
@@ -73,7 +73,7 @@ impl Actor {
     }
 
     pub(crate) async fn history(&self) -> History {
-        let read = history(self.release.clone(), Driver::Secret);
+        let read = history(self.release.clone(), self.options.driver);
         self.cluster.run(read).await.unwrap()
     }
 
@@ -86,7 +86,7 @@ impl Actor {
     }
 
     pub(crate) async fn records(&self) -> Vec<Stored> {
-        let read = records(self.release.clone(), Driver::Secret);
+        let read = records(self.release.clone(), self.options.driver);
         self.cluster.run(read).await.unwrap()
     }
 
@@ -244,13 +244,16 @@ impl Site {
     }
 
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
-        let mut kubectl = self.plane.kubectl().unwrap();
+        self.try_kubectl(arguments).unwrap()
+    }
+
+    pub(crate) fn try_kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
+        let mut kubectl = self.plane.kubectl()?;
         testkit::run(
             kubectl
                 .args(arguments)
                 .args(["--namespace", self.namespace()]),
         )
-        .unwrap()
     }
 
     /// A live object; `None` if there is none.

@@ -1,18 +1,21 @@
 //! Brings objects into the cluster, and takes them out of it.
 
-use helm_engine::{UNINSTALL_ORDER, compare_kinds};
+mod refusal;
+mod remove;
+
 use serde_json::Value;
 
 use crate::calls::{self, ApplyMode};
 use crate::cluster::ApiResource;
 use crate::error::{ActionError, Reason, reason_of};
 use crate::migrate::migration;
-use crate::object::{Object, ObjectKey, RESOURCE_POLICY, Resource, edit_map, is_keep};
+use crate::object::{KeySet, Object, ObjectKey, Resource, edit_map};
 use crate::outcome::ChangeKind;
 use crate::ownership;
 use crate::request::{Accept, ApiStatus, Failure, Reply};
 use crate::session::Session;
 use crate::wait::{self, Subject};
+use refusal::{busy, refused};
 
 /// An object of the release on its way to the cluster.
 #[derive(Clone, Debug, PartialEq)]
@@ -226,7 +229,7 @@ impl Session {
                         return self.apply_over(resource, ChangeKind::Adopted).await;
                     }
                 }
-                Err(failure) => return Err(self.refused(resource, &failure)),
+                Err(failure) => return Err(refused(resource, &failure)),
             }
         }
         Err(busy(&resource.key))
@@ -266,7 +269,7 @@ impl Session {
                 Ok(_) => return Ok(()),
                 Err(Failure::Status(status)) if status.is_stale() => {}
                 Err(failure) if failure.is_not_found() => return Ok(()),
-                Err(failure) => return Err(self.refused(resource, &failure)),
+                Err(failure) => return Err(refused(resource, &failure)),
             }
             match self.live_metadata(&resource.api, &resource.key).await? {
                 Some(fresh) => live = fresh,
@@ -310,7 +313,7 @@ impl Session {
                     kind = ChangeKind::Recreated;
                     continue;
                 }
-                Err(failure) => return Err(self.refused(resource, &failure)),
+                Err(failure) => return Err(refused(resource, &failure)),
             };
             let uid = metadata_text(&body, "uid").to_owned();
             if !metadata_text(&body, "deletionTimestamp").is_empty() {
@@ -356,176 +359,8 @@ impl Session {
         wait::until_gone(&self.port, gone, self.deadline()).await
     }
 
-    /// Deletes an object; one that is gone, or is another one by now, is fine.
-    pub(crate) async fn delete(
-        &self,
-        api: &ApiResource,
-        key: &ObjectKey,
-        uid: Option<&str>,
-    ) -> Result<(), ActionError> {
-        let call = calls::delete(api, key, uid, self.options.propagation);
-        let what = call.what.clone();
-        match self.port.try_call(call).await {
-            Ok(_) => Ok(()),
-            Err(failure) if failure.is_not_found() => Ok(()),
-            Err(Failure::Status(status)) if status.is_stale() => Ok(()),
-            Err(failure) => Err(ActionError::from_failure(&what, &failure)),
-        }
-    }
-
-    /// Deletes an object and tells whether it may still be there for a while.
-    pub(crate) async fn delete_and_see(&self, resource: &Resource) -> Result<bool, ActionError> {
-        let call = calls::delete(&resource.api, &resource.key, None, self.options.propagation);
-        let what = call.what.clone();
-        match self.port.try_call(call).await {
-            // An object that is gone at once is answered with a `Status`, one that has to end
-            // first with itself.
-            Ok(Reply::Object { body, .. }) => {
-                Ok(body.get("kind").and_then(Value::as_str) != Some("Status"))
-            }
-            Ok(_) => Ok(true),
-            Err(failure) if failure.is_not_found() => Ok(false),
-            Err(failure) => Err(ActionError::from_failure(&what, &failure)),
-        }
-    }
-
-    /// The failure of an apply, in Helm's words, with what can be done.
-    fn refused(&self, resource: &Resource, failure: &Failure) -> ActionError {
-        let what = format!("apply {}", resource.key);
-        let error = ActionError::from_failure(&what, failure);
-        let Failure::Status(status) = failure else {
-            return error;
-        };
-        match error.reason {
-            Reason::Conflict => conflict(resource, status),
-            Reason::ImmutableField => immutable(resource, status),
-            Reason::KindNotFound if !self.is_served(resource) => error,
-            _ => error,
-        }
-    }
-
-    fn is_served(&self, resource: &Resource) -> bool {
-        self.catalog
-            .find(&resource.key.api_version, &resource.key.kind)
-            .is_some()
-    }
-
-    /// Deletes what this action has created, newest first.
-    pub(crate) async fn undo(&mut self, created: Vec<Created>) -> Result<(), ActionError> {
-        for Created { key, api, uid } in created.into_iter().rev() {
-            self.delete(&api, &key, Some(&uid)).await?;
-            self.note(&key, ChangeKind::Deleted);
-        }
-        Ok(())
-    }
-
-    /// Deletes objects of a release that are no longer wanted, in uninstall order. Those with the
-    /// resource policy `keep` stay, and those that belong to something else.
-    pub(crate) async fn remove(
-        &mut self,
-        objects: Vec<Object>,
-        owned_only: bool,
-    ) -> Result<Vec<(Subject, Option<String>)>, ActionError> {
-        let mut objects = objects;
-        objects.sort_by(|left, right| compare_kinds(UNINSTALL_ORDER, left.kind(), right.kind()));
-        let mut deleted = Vec::new();
-        let mut failures = Vec::new();
-        for object in objects {
-            match self.remove_one(object, owned_only).await {
-                Ok(Some(gone)) => deleted.push(gone),
-                Ok(None) => {}
-                Err(error) if error.is_outage() => return Err(error),
-                Err(error) => failures.push(error),
-            }
-        }
-        match join(failures) {
-            None => Ok(deleted),
-            Some(error) => Err(error),
-        }
-    }
-
-    async fn remove_one(
-        &mut self,
-        object: Object,
-        owned_only: bool,
-    ) -> Result<Option<(Subject, Option<String>)>, ActionError> {
-        let is_kept = object.is_kept();
-        let Some(resource) = self.place_removed(object) else {
-            return Ok(None);
-        };
-        let Resource { key, api, .. } = resource;
-        if is_kept {
-            self.note(&key, ChangeKind::Kept);
-            return Ok(None);
-        }
-        let Some(live) = self.live_metadata(&api, &key).await? else {
-            return Ok(None);
-        };
-        if let Some(stays) = self.reason_to_stay(&live, owned_only) {
-            self.note(&key, stays);
-            return Ok(None);
-        }
-        let uid = metadata_text(&live, "uid").to_owned();
-        self.delete(&api, &key, Some(&uid)).await?;
-        self.note(&key, ChangeKind::Deleted);
-        Ok(Some((Subject { key, api }, Some(uid))))
-    }
-
-    /// The place of an object of an old manifest. Its version may have been removed from the
-    /// cluster: then it is looked for in the versions that are left. If there are none, the
-    /// cluster cannot hold such an object.
-    fn place_removed(&mut self, mut object: Object) -> Option<Resource> {
-        if object.metadata("name").is_empty() {
-            return None;
-        }
-        if self
-            .catalog
-            .find(object.api_version(), object.kind())
-            .is_none()
-        {
-            let group = object
-                .api_version()
-                .split_once('/')
-                .map_or("", |(group, _)| group);
-            match self.catalog.find_any_version(group, object.kind()) {
-                Some(api) => {
-                    let version = api.api_version();
-                    object
-                        .content
-                        .insert("apiVersion".to_owned(), version.into());
-                }
-                None => {
-                    self.warn(format!(
-                        "{} {} of {} is no longer served: taken as gone",
-                        object.kind(),
-                        object.metadata("name"),
-                        object.api_version()
-                    ));
-                    return None;
-                }
-            }
-        }
-        Resource::locate(object, &self.catalog, &self.release.namespace).ok()
-    }
-
-    fn reason_to_stay(&self, live: &Value, owned_only: bool) -> Option<ChangeKind> {
-        let annotations = live
-            .get("metadata")
-            .and_then(|metadata| metadata.get("annotations"));
-        let policy = annotations.and_then(|annotations| annotations.get(RESOURCE_POLICY));
-        if policy.and_then(Value::as_str).is_some_and(is_keep) {
-            return Some(ChangeKind::Kept);
-        }
-        let is_foreign = match ownership::owner(live) {
-            Some(owner) => owner != self.release,
-            None => owned_only,
-        };
-        let is_unowned = owned_only && !ownership::is_owned(live, &self.release);
-        (is_foreign || is_unowned).then_some(ChangeKind::NotOwned)
-    }
-
     /// Keys of objects as they would be placed, to compare manifests.
-    pub(crate) fn keys(&self, objects: &[Object]) -> Vec<ObjectKey> {
+    pub(crate) fn keys(&self, objects: &[Object]) -> KeySet {
         objects.iter().map(|object| self.key_of(object)).collect()
     }
 
@@ -605,53 +440,6 @@ fn metadata_text<'a>(object: &'a Value, key: &str) -> &'a str {
         .and_then(|metadata| metadata.get(key))
         .and_then(Value::as_str)
         .unwrap_or_default()
-}
-
-fn conflict(resource: &Resource, status: &ApiStatus) -> ActionError {
-    let causes: Vec<_> = status
-        .causes
-        .iter()
-        .map(|cause| format!("{}: {}", cause.message, cause.field))
-        .collect();
-    ActionError::new(
-        Reason::Conflict,
-        format!(
-            "conflict occurred while applying object {} {}: {}: take the fields out of the chart, \
-             or have them taken over by force",
-            resource.key,
-            resource.key.api_version,
-            causes.join("; ")
-        ),
-    )
-}
-
-fn immutable(resource: &Resource, status: &ApiStatus) -> ActionError {
-    let fields: Vec<_> = status
-        .causes
-        .iter()
-        .map(|cause| cause.field.as_str())
-        .filter(|field| !field.is_empty())
-        .collect();
-    let fields = if fields.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", fields.join(", "))
-    };
-    ActionError::new(
-        Reason::ImmutableField,
-        format!(
-            "a field{fields} of {} cannot be changed: {}: give the object another name, or allow \
-             its kind to be recreated",
-            resource.key, status.message
-        ),
-    )
-}
-
-fn busy(key: &ObjectKey) -> ActionError {
-    ActionError::new(
-        Reason::ConcurrentChange,
-        format!("{key} keeps being changed by others: it is tried again later"),
-    )
 }
 
 /// One failure of many: the first one's reason, all texts.
