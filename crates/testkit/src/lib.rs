@@ -24,7 +24,7 @@ mod token;
 mod tools;
 
 pub use charts::{ChartAnswer, ChartRequest, ChartServer, chart_archive};
-pub use controlplane::{AuditEntry, ControlPlane, Options, RequestCounts};
+pub use controlplane::{AuditEntry, Backup, ControlPlane, Options, RequestCounts};
 pub use daemon::{Daemon, DaemonOptions};
 pub use git::{GitOptions, GitRepository, GitServer};
 pub use http::{Exchange, Fault, Traffic, Victim};

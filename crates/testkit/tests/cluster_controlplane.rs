@@ -112,6 +112,26 @@ fn api_server_can_be_killed_and_started_again() {
 }
 
 #[test]
+fn what_came_after_a_backup_is_gone_when_it_is_restored() {
+    let plane = ControlPlane::start(Options::default()).unwrap();
+    let version = || {
+        let list = plane.get("/api/v1/namespaces").unwrap();
+        let version = list["metadata"]["resourceVersion"].as_str();
+        version.unwrap().parse::<u64>().unwrap()
+    };
+    let kept = plane.namespace("kept").unwrap();
+    let backup = plane.back_up().unwrap();
+    let lost = plane.namespace("lost").unwrap();
+    let before = version();
+    plane.restart_etcd().unwrap();
+    let is_there = |name: &str| plane.get(&format!("/api/v1/namespaces/{name}")).is_ok();
+    assert!(is_there(&kept) && is_there(&lost));
+    plane.restore(&backup).unwrap();
+    assert!(is_there(&kept) && !is_there(&lost));
+    assert!(version() < before + 100, "the store has gone on");
+}
+
+#[test]
 fn nothing_is_left_when_a_control_plane_is_dropped() {
     let plane = ControlPlane::start(Options::default()).unwrap();
     let directory = plane.kubeconfig().parent().unwrap().to_owned();

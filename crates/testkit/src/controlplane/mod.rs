@@ -6,7 +6,8 @@ mod counts;
 mod files;
 mod servers;
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -41,13 +42,25 @@ pub struct Options {
     pub api_server_flags: Vec<String>,
 }
 
+/// What etcd had stored at one moment.
+#[derive(Debug)]
+pub struct Backup {
+    scratch: ScratchDir,
+}
+
+/// Copies a directory tree.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let mut command = Command::new("cp");
+    crate::run(command.arg("-a").arg(from).arg(to)).map(drop)
+}
+
 /// A running control plane. Everything that belongs to it is gone when it is dropped or the test process dies.
 #[derive(Debug)]
 pub struct ControlPlane {
     // Fields drop in this order: clients of the API server, the API server, its store, the files.
     controllers: Vec<Process>,
     api_server: Mutex<Option<Process>>,
-    _etcd: Process,
+    etcd: Mutex<Option<Process>>,
     api: Api,
     tools: Tools,
     files: Files,
@@ -118,7 +131,7 @@ impl ControlPlane {
         let mut plane = Self {
             controllers: Vec::new(),
             api_server: Mutex::new(Some(api_server)),
-            _etcd: etcd,
+            etcd: Mutex::new(Some(etcd)),
             api,
             tools: tools.clone(),
             files,
@@ -295,6 +308,51 @@ impl ControlPlane {
             )?;
             *slot = Some(started);
         }
+        Ok(())
+    }
+
+    /// Kills etcd and starts it again with what it had stored. The API server goes on, and says 5xx meanwhile.
+    ///
+    /// # Errors
+    /// When it does not go or come.
+    pub fn restart_etcd(&self) -> Result<()> {
+        self.with_etcd_stopped(|_| Ok(()))
+    }
+
+    /// Copies what etcd has stored, which stops it for a moment.
+    ///
+    /// # Errors
+    /// When etcd does not go or come, or the files cannot be copied.
+    pub fn back_up(&self) -> Result<Backup> {
+        let scratch = ScratchDir::new("backup")?;
+        self.with_etcd_stopped(|store| copy(store, &scratch.join("store")))?;
+        Ok(Backup { scratch })
+    }
+
+    /// Brings back what a backup holds: everything since then never happened, and resource versions begin again
+    /// where they were then. The API server is started anew, as is done after such a restore.
+    ///
+    /// # Errors
+    /// When a server does not go or come, or the files cannot be copied.
+    pub fn restore(&self, backup: &Backup) -> Result<()> {
+        self.stop_api_server()?;
+        self.with_etcd_stopped(|store| {
+            fs::remove_dir_all(store).context("removing the store")?;
+            copy(&backup.scratch.join("store"), store)
+        })?;
+        self.start_api_server()
+    }
+
+    fn with_etcd_stopped(&self, work: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+        let mut slot = self.etcd.lock().unwrap_or_else(PoisonError::into_inner);
+        // Dropping it kills it and waits for its end.
+        drop(slot.take());
+        work(&self.files.path("etcd"))?;
+        let etcd = servers::etcd(&self.tools, &self.files, &self.ports)?;
+        if self.lock_api_server().is_some() {
+            etcd.wait_until(servers::START_LIMIT, || self.api.text("/readyz").is_ok())?;
+        }
+        *slot = Some(etcd);
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use crate::process::Process;
 use crate::tools::Tools;
 
 /// A loaded machine may take long; a server that fails is noticed at once, not after this time.
-const START_LIMIT: Duration = Duration::from_secs(120);
+pub(super) const START_LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Debug)]
 pub(super) struct Ports {

@@ -21,6 +21,8 @@ use crate::process::Controls;
 pub enum Fault {
     /// Answered with this status, and `Retry-After` in seconds if given; not forwarded.
     Status(u16, Option<u32>),
+    /// Forwarded and done; then answered with this status.
+    StatusAfter(u16),
     /// Answered with a redirect to this base, such as `http://127.0.0.1:81`, with the path and query of the request.
     Redirect(u16, String),
     /// Answered with 200 and these bytes; not forwarded.
@@ -127,6 +129,10 @@ impl Front {
         match fault {
             None => Ok(self.watched(forward(request).await?, Shape::default())),
             Some(Fault::Status(code, retry_after)) => status(code, retry_after),
+            Some(Fault::StatusAfter(code)) => {
+                finish(forward(request).await?).await?;
+                status(code, None)
+            }
             Some(Fault::Redirect(code, base)) => redirect(code, &base, &request),
             Some(Fault::Reply(bytes)) => Ok(Response::new(bytes_body(bytes))),
             Some(Fault::Delay(time)) => {
