@@ -17,6 +17,9 @@ const MANAGER: &str = "helm-operator";
 /// How long one write may take.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
+/// How often an object is tried that changes at the same moment.
+const TRIES: usize = 3;
+
 /// What a write came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
@@ -153,17 +156,18 @@ impl StatusWriter {
         if self.is_known(release, &wanted) {
             return Ok(Written::Unchanged);
         }
-        let stored = match self.apply(release, &wanted).await {
+        let stored = match self.apply_soon(release, &wanted).await {
             Err(error) if code(&error) == Some(422) => {
                 self.note_old_crd("it refuses our conditions or phases");
-                self.apply(release, &as_1_4(&wanted)).await
+                self.apply_soon(release, &as_1_4(&wanted)).await
             }
             result => result,
         };
         let stored = match stored {
             Ok(stored) => stored,
-            // 409: the uid in the request is not that of the object of this name.
-            Err(error) if matches!(code(&error), Some(404 | 409)) => return Ok(Written::Gone),
+            Err(error) if code(&error) == Some(404) || is_other_object(&error) => {
+                return Ok(Written::Gone);
+            }
             Err(error) => return Err(error),
         };
         self.compare(&wanted, &stored.status);
@@ -214,6 +218,21 @@ impl StatusWriter {
         if !is_same_object || is_foreign || is_caught_up && sent.wanted == sent.stored {
             all.remove(&key);
         }
+    }
+
+    /// Applies the status; an object that changes at the same moment is tried again.
+    async fn apply_soon(
+        &self,
+        release: &HelmRelease,
+        wanted: &HelmReleaseStatus,
+    ) -> Result<Stored, WriteError> {
+        for _ in 1..TRIES {
+            match self.apply(release, wanted).await {
+                Err(error) if code(&error) == Some(409) && !is_other_object(&error) => {}
+                result => return result,
+            }
+        }
+        self.apply(release, wanted).await
     }
 
     async fn apply(
@@ -284,6 +303,21 @@ impl StatusWriter {
             *said = Some(what.to_owned());
         }
     }
+}
+
+/// Whether the uid in the request is not that of the object of this name, in the API server's words.
+fn is_other_object(error: &WriteError) -> bool {
+    let WriteError::Api {
+        cause: kube::Error::Api(status),
+        ..
+    } = error
+    else {
+        return false;
+    };
+    status.code == 409
+        && ["UID in precondition", "uid mismatch"]
+            .iter()
+            .any(|words| status.message.contains(words))
 }
 
 fn code(error: &WriteError) -> Option<u16> {

@@ -1,7 +1,6 @@
 //! The watches themselves: they go on through every error.
 
 use std::collections::HashSet;
-use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -10,8 +9,7 @@ use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::PartialObjectMeta;
 use kube::core::DeserializeGuard;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::watcher::{self, Config, Event};
+use kube::runtime::watcher::{self, Config, DefaultBackoff, Event};
 use kube::{Api, Client, Resource};
 use tokio::sync::{mpsc, watch};
 
@@ -26,9 +24,21 @@ pub struct Scope {
     pub namespace: Option<String>,
     /// Only HelmReleases with these labels (`--watch-label-selector`).
     pub selector: Option<String>,
+    /// How long a watch may stay open (`--watch-timeout`); one whose connection is lost without a word is
+    /// given up then. Absent: five minutes.
+    pub watch_timeout: Option<Duration>,
 }
 
 impl Scope {
+    /// A watch of everything.
+    fn config(&self) -> Config {
+        let seconds = self.watch_timeout.map(|timeout| timeout.as_secs().max(1));
+        match seconds.and_then(|seconds| u32::try_from(seconds).ok()) {
+            Some(seconds) => Config::default().timeout(seconds),
+            None => Config::default(),
+        }
+    }
+
     /// Whether changes of objects in that namespace are seen.
     #[must_use]
     pub fn covers(&self, namespace: &str) -> bool {
@@ -122,31 +132,29 @@ impl Caches {
             filled,
         };
         let namespace = scope.namespace.as_deref();
-        let mut selected = Config::default();
+        let every = scope.config();
+        let mut selected = scope.config();
         if let Some(selector) = &scope.selector {
             selected = selected.labels(selector);
         }
         let objects: Api<DeserializeGuard<HelmRelease>> = api(client, namespace);
-        let releases = watcher::watcher(objects, selected);
         tokio::spawn(follow_releases(
-            releases,
+            move || watcher::watcher(objects.clone(), selected.clone()),
             Arc::clone(&caches.releases),
             sink.clone(),
         ));
-        let secrets = watcher::watcher(
-            api::<PartialObjectMeta<Secret>>(client, namespace),
-            Config::default(),
-        );
+        let secrets = api::<PartialObjectMeta<Secret>>(client, namespace);
+        let config = every.clone();
         tokio::spawn(follow_secrets(
-            secrets,
+            move || watcher::watcher(secrets.clone(), config.clone()),
             Arc::clone(&caches.records),
             sink.clone(),
         ));
-        let maps = watcher::watcher(
-            api::<PartialObjectMeta<ConfigMap>>(client, namespace),
-            Config::default(),
-        );
-        tokio::spawn(follow_config_maps(maps, sink));
+        let maps = api::<PartialObjectMeta<ConfigMap>>(client, namespace);
+        tokio::spawn(follow_config_maps(
+            move || watcher::watcher(maps.clone(), every.clone()),
+            sink,
+        ));
         (caches, receiver)
     }
 
@@ -171,23 +179,41 @@ where
 }
 
 /// Follows a watch for ever. After an error it is taken up again after a pause, at most half a minute.
-async fn follow<K: Clone + Debug>(
-    what: &str,
-    stream: impl Stream<Item = Result<Event<K>, watcher::Error>> + Send,
-    mut handle: impl FnMut(Event<K>),
-) {
-    let stream = stream.backoff(watcher::DefaultBackoff::default());
-    let mut stream = std::pin::pin!(stream);
+async fn follow<K, S>(what: &str, begin: impl Fn() -> S, mut handle: impl FnMut(Event<K>))
+where
+    S: Stream<Item = Result<Event<K>, watcher::Error>> + Send,
+{
+    let mut pauses = DefaultBackoff::default();
     loop {
-        match stream.next().await {
-            Some(Ok(event)) => handle(event),
-            Some(Err(error)) => {
-                tracing::warn!(what, error = %describe(&error), "watch interrupted");
+        let mut stream = std::pin::pin!(begin());
+        loop {
+            let error = match stream.next().await {
+                Some(Ok(event)) => {
+                    handle(event);
+                    continue;
+                }
+                Some(Err(error)) => Some(error),
+                // A watch never ends by itself; should one do so, it is not spun on.
+                None => None,
+            };
+            let told = error.as_ref().map(|error| describe(error));
+            tracing::warn!(what, error = told, "watch interrupted");
+            tokio::time::sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
+            if error.is_none_or(|error| is_out_of_touch(&error)) {
+                break;
             }
-            // A watch never ends by itself; should one do so, it is not spun on.
-            None => tokio::time::sleep(Duration::from_secs(5)).await,
         }
     }
+}
+
+/// The pause when the backoff knows none.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
+/// Whether a list is needed to know what is there. An API server that could not be reached may have been
+/// restored from a backup: it counts its versions from an earlier one then, and a watch that goes on from the
+/// last one would tell nothing until they have caught up.
+fn is_out_of_touch(error: &watcher::Error) -> bool {
+    matches!(error, watcher::Error::WatchStartFailed(_))
 }
 
 /// The error with its causes: the outermost one alone says little.
@@ -205,13 +231,12 @@ fn describe(error: &dyn std::error::Error) -> String {
     text
 }
 
-async fn follow_releases(
-    stream: impl Stream<Item = Result<Event<DeserializeGuard<HelmRelease>>, watcher::Error>> + Send,
-    releases: Arc<Releases>,
-    sink: Sink,
-) {
+async fn follow_releases<S>(begin: impl Fn() -> S, releases: Arc<Releases>, sink: Sink)
+where
+    S: Stream<Item = Result<Event<DeserializeGuard<HelmRelease>>, watcher::Error>> + Send,
+{
     let mut seen = HashSet::new();
-    follow("HelmReleases", stream, |event| match event {
+    follow("HelmReleases", begin, |event| match event {
         Event::Init => seen.clear(),
         Event::InitApply(object) => {
             seen.extend(key_of(object.meta()));
@@ -244,11 +269,10 @@ fn apply_release(releases: &Releases, sink: &Sink, object: DeserializeGuard<Helm
     }
 }
 
-async fn follow_secrets(
-    stream: impl Stream<Item = Result<Event<PartialObjectMeta<Secret>>, watcher::Error>> + Send,
-    records: Arc<Records>,
-    sink: Sink,
-) {
+async fn follow_secrets<S>(begin: impl Fn() -> S, records: Arc<Records>, sink: Sink)
+where
+    S: Stream<Item = Result<Event<PartialObjectMeta<Secret>>, watcher::Error>> + Send,
+{
     let mut seen = HashSet::new();
     let is_record = |secret: &PartialObjectMeta<Secret>| {
         let labels = secret.metadata.labels.as_ref();
@@ -264,7 +288,7 @@ async fn follow_secrets(
                 sink.send(CacheEvent::Source(SourceKind::Secret, key));
             }
         };
-    follow("Secrets", stream, |event| match event {
+    follow("Secrets", begin, |event| match event {
         Event::Init => seen.clear(),
         Event::InitApply(secret) => {
             if is_record(&secret) {
@@ -292,11 +316,11 @@ async fn follow_secrets(
     .await;
 }
 
-async fn follow_config_maps(
-    stream: impl Stream<Item = Result<Event<PartialObjectMeta<ConfigMap>>, watcher::Error>> + Send,
-    sink: Sink,
-) {
-    follow("ConfigMaps", stream, |event| match event {
+async fn follow_config_maps<S>(begin: impl Fn() -> S, sink: Sink)
+where
+    S: Stream<Item = Result<Event<PartialObjectMeta<ConfigMap>>, watcher::Error>> + Send,
+{
+    follow("ConfigMaps", begin, |event| match event {
         Event::Init => {}
         Event::InitDone => sink.fill(0b100),
         Event::InitApply(map) | Event::Apply(map) | Event::Delete(map) => {

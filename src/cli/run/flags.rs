@@ -71,6 +71,10 @@ pub(in crate::cli) struct Flags {
     /// Watch only HelmReleases with these labels.
     #[arg(long, default_value = "")]
     pub(super) watch_label_selector: String,
+    /// How long a watch stays open before it is made anew: one whose connection was lost without a
+    /// word is noticed by then.
+    #[arg(long, value_parser = duration, default_value = "1m")]
+    pub(super) watch_timeout: Duration,
     /// Work on a part of the releases, by hash of namespace and name: I/N.
     #[arg(long, value_parser = shard, default_value = "1/1")]
     pub(super) shard: Shard,

@@ -258,6 +258,9 @@ async fn config(flags: &Flags) -> Result<Config> {
         config.cluster_url = flags.master.parse().context("reading --master")?;
     }
     config.connect_timeout = Some(Duration::from_secs(10));
+    // A watch that is never answered, or whose connection died without a word, ends by this. One that
+    // is alive is ended earlier, by the API server.
+    config.read_timeout = Some(flags.watch_timeout + Duration::from_secs(5));
     Ok(config)
 }
 
@@ -301,6 +304,7 @@ fn scope(flags: &Flags) -> Scope {
     Scope {
         namespace: filled(&flags.allow_namespace),
         selector: filled(&flags.watch_label_selector),
+        watch_timeout: Some(flags.watch_timeout),
     }
 }
 
