@@ -52,6 +52,8 @@ pub enum Action {
     RollBack,
     /// Run the tests of what is deployed.
     Test,
+    /// Go on with taking back an install whose tests have failed.
+    TakeBack,
     /// Find out whether the newest revision, which is not by us, is what is wanted.
     Compare,
     /// Nothing: these inputs failed, and nothing has changed since.
@@ -103,6 +105,8 @@ pub fn decide(
         (NextAction::Upgrade { .. }, Some(newest)) => match newest.status {
             Status::Deployed => deployed(desired, digest_of(newest).or(adopted), attempt),
             Status::Failed => failed(desired, history, newest, attempt),
+            // It is not left half way, although these inputs are not tried again.
+            Status::Uninstalling if is_held(desired, attempt) => Action::TakeBack,
             _ => unless_held(Action::Upgrade, desired, attempt),
         },
     }
@@ -155,12 +159,16 @@ pub(crate) fn after_difference(desired: Desired<'_>, attempt: Attempt<'_>) -> Ac
 
 /// Inputs that failed for good are not tried again until something changes.
 fn unless_held(action: Action, desired: Desired<'_>, attempt: Attempt<'_>) -> Action {
-    let is_known = attempt.digest == Some(desired.digest);
-    if is_known && attempt.stalled && !attempt.renewed {
+    if is_held(desired, attempt) {
         Action::Hold
     } else {
         action
     }
+}
+
+fn is_held(desired: Desired<'_>, attempt: Attempt<'_>) -> bool {
+    let is_known = attempt.digest == Some(desired.digest);
+    is_known && attempt.stalled && !attempt.renewed
 }
 
 #[cfg(test)]
@@ -559,6 +567,13 @@ mod tests {
                 vec![old()],
                 failing,
                 Action::Upgrade,
+            ),
+            (
+                "an install whose tests failed is half taken back",
+                test,
+                vec![revision(1, Uninstalling, Some("new"))],
+                stalled,
+                Action::TakeBack,
             ),
             (
                 "an install failed for good",

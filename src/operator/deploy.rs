@@ -124,10 +124,15 @@ impl Sync<'_> {
 
     /// Says in the status what is about to be tried.
     pub(super) fn note_attempt(&mut self, inputs: &Inputs) {
+        let renewed = self.attempt().renewed;
         let fields = self.edit.fields();
         fields.last_attempted_revision = Some(inputs.artifact.revision.clone());
         if fields.last_attempted_digest.as_deref() != Some(&inputs.digest) {
             fields.failures = None;
+            fields.rollback_count = None;
+        }
+        if renewed {
+            fields.rollback_count = None;
         }
         fields.last_attempted_digest = Some(inputs.digest.clone());
     }

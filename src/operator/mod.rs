@@ -34,6 +34,7 @@ pub use preview::{Preview, preview};
 pub use queue::{Priority, Queue, Taken};
 pub use run::{Operator, Parts, Stopped};
 pub use secrets::ClusterSecrets;
+pub use trouble::is_retried;
 pub use validate::{complaints, schema_complaint};
 pub(crate) use values::{lay_content, tree as values_of_json};
 

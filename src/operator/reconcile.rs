@@ -448,6 +448,7 @@ impl<'a> Sync<'a> {
             Action::Resume(interrupted) => self.resume(interrupted, plan, history, inputs).await,
             Action::RollBack => self.roll_back_again(history, inputs).await,
             Action::Test => self.test(history, &inputs).await,
+            Action::TakeBack => self.take_back().await,
             Action::WaitUntil(until) => {
                 let left = until.duration_since(Timestamp::now()).unsigned_abs();
                 let message = "another client is at work on the release, or died lately";
@@ -492,15 +493,14 @@ impl<'a> Sync<'a> {
         let message = format!("release is deployed: {}", self.about);
         self.edit.succeeded(reason, &message);
         // A crash may have come between the end of the action and the status.
-        let completes = self.before.digest.as_deref() != Some(&inputs.digest)
-            && self.before.last_attempted_digest.as_deref() == Some(&inputs.digest);
-        self.acted |= completes;
-        let acted = self.acted;
+        let is_news = self.before.digest.as_deref() != Some(&inputs.digest);
+        self.acted |=
+            is_news && self.before.last_attempted_digest.as_deref() == Some(&inputs.digest);
         let fields = self.edit.fields();
         fields.digest = Some(inputs.digest.clone());
         fields.last_attempted_digest = Some(inputs.digest.clone());
         fields.chart = Some(inputs.chart()).filter(|chart| !chart.is_empty());
-        if fields.revision.is_none() || acted {
+        if fields.revision.is_none() || is_news {
             fields.revision = Some(inputs.artifact.revision.clone());
         }
         End::Settled

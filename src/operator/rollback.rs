@@ -1,9 +1,10 @@
 //! What follows a failure: rollback, tests and their consequences, and going on with what was interrupted.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use helm_kube::{
-    ActionError, History, HookFilter, Interrupted, RecoveryPlan, Resume, Rollback, Test,
+    ActionError, Class, History, HookFilter, Interrupted, RecoveryPlan, Resume, Rollback, Test,
 };
 
 use super::act::carry_out;
@@ -21,10 +22,13 @@ impl Sync<'_> {
         inputs: &Inputs,
     ) -> Result<End, End> {
         let history = self.fresh_history().await?;
-        self.begin(Progress::RollingBack, inputs).await?;
         let newest = history.newest().map_or(0, |newest| newest.revision);
-        let target = history.last_good_before(newest);
-        let digest = target.and_then(super::decide::digest_of).map(str::to_owned);
+        let Some(target) = history.last_good_before(newest) else {
+            // An upgrade over a failed install has nothing to go back to: its failure is all there is.
+            return Ok(End::Failed(failure, None));
+        };
+        let digest = super::decide::digest_of(target).map(str::to_owned);
+        self.begin(Progress::RollingBack, inputs).await?;
         let owner = crate::api::resource_id(&self.key);
         let mut annotations = BTreeMap::from([(ANTECEDENT_ANNOTATION.to_owned(), owner)]);
         annotations.extend(digest.map(|digest| (helm_kube::DIGEST.to_owned(), digest)));
@@ -52,7 +56,8 @@ impl Sync<'_> {
 
     fn rolled_back(&mut self, failure: Failure) -> End {
         tracing::info!(release = %self.key, "rollback succeeded");
-        let count = self.before.rollback_count.unwrap_or(0).saturating_add(1);
+        let rollbacks = self.edit.status().rollback_count;
+        let count = rollbacks.unwrap_or(0).saturating_add(1);
         let retried = self.release.spec.rollback().allows_retry(count);
         let failure = Failure { retried, ..failure };
         self.edit.rolled_back(&failure);
@@ -107,6 +112,7 @@ impl Sync<'_> {
         };
         tracing::info!(release = %self.key, "going on with an interrupted {progress:?}");
         let failure = self.known_failure();
+        let is_of_these = self.before.last_attempted_digest.as_deref() == Some(&inputs.digest);
         self.begin(progress, &inputs).await?;
         let settings = &self.context.settings;
         let options = match interrupted {
@@ -124,6 +130,8 @@ impl Sync<'_> {
         let result = carry_out(&self.cluster, machine, self.slot, &self.context.shutdown).await?;
         timer.ended(result.is_ok());
         match (interrupted, result) {
+            // Other inputs have come meanwhile: that those before them failed says nothing about them.
+            (Interrupted::Rollback, Ok(_)) if !is_of_these => Ok(End::Waiting(Duration::ZERO)),
             (Interrupted::Rollback, Ok(_)) => Ok(self.rolled_back(failure)),
             (Interrupted::Rollback, Err(error)) => Ok(self.rollback_failed(&error)),
             (interrupted, result) => {
@@ -174,7 +182,8 @@ impl Sync<'_> {
         tracing::warn!(release = %self.key, "test failed: {error}");
         let message = format!("test failed: {}", error.message);
         let ignored = self.release.spec.test().ignore_failures();
-        if error.resumable {
+        // Only what the tests themselves say has consequences; an API server that is away says nothing.
+        if error.resumable || error.class() == Class::Transient {
             let failure = Failure {
                 reason: error.reason.to_string(),
                 message,
@@ -208,15 +217,36 @@ impl Sync<'_> {
         self.edit.test_failed(&failure, false);
         self.publish().await;
         if is_install {
-            self.uninstall_again().await?;
+            if let Err(error) = self.uninstall_again().await? {
+                return Ok(self.not_taken_back(&error));
+            }
         } else if self.release.spec.rollback().enable() {
             return self.roll_back(failure, inputs).await;
         }
         Ok(End::Failed(failure, None))
     }
 
+    /// Goes on with taking back an install whose tests failed.
+    pub(super) async fn take_back(&mut self) -> Result<End, End> {
+        match self.uninstall_again().await? {
+            Ok(()) => Ok(End::Held),
+            Err(error) => Ok(self.not_taken_back(&error)),
+        }
+    }
+
+    /// A release is not left half way: it is tried again.
+    fn not_taken_back(&mut self, error: &ActionError) -> End {
+        let failure = Failure {
+            reason: error.reason.to_string(),
+            message: format!("uninstall failed: {}", error.message),
+            retried: true,
+        };
+        self.edit.uninstall_failed(&failure);
+        End::Failed(failure, error.retry_after)
+    }
+
     /// Takes back an install whose tests failed, as 1.4 did.
-    async fn uninstall_again(&mut self) -> Result<(), End> {
+    async fn uninstall_again(&mut self) -> Result<Result<(), ActionError>, End> {
         tracing::info!(release = %self.key, "running uninstall");
         let history = self.fresh_history().await?;
         let machine = helm_kube::uninstall(helm_kube::Uninstall {
@@ -233,9 +263,9 @@ impl Sync<'_> {
             .time(Timed::Uninstall, self.target.clone());
         let result = carry_out(&self.cluster, machine, self.slot, &self.context.shutdown).await?;
         timer.ended(result.is_ok());
-        if let Err(error) = result {
+        if let Err(error) = &result {
             tracing::warn!(release = %self.key, "uninstall failed: {error}");
         }
-        Ok(())
+        Ok(result.map(|_| ()))
     }
 }

@@ -96,7 +96,8 @@ pub(crate) fn render_failure(error: &RenderError) -> Failure {
 /// Whether an action that failed so is tried again with the same inputs. What heals outside of the inputs
 /// is tried for ever; what the inputs or the workload itself did wrong is tried as often as `spec.retry`
 /// allows.
-pub(crate) fn is_retried(error: &ActionError, failures: i64, limit: Option<i64>) -> bool {
+#[must_use]
+pub fn is_retried(error: &ActionError, failures: i64, limit: Option<i64>) -> bool {
     use helm_kube::Reason as R;
     let heals = error.class() == Class::Transient
         || matches!(
