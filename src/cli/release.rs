@@ -44,12 +44,19 @@ fn parse_driver(text: &str) -> Result<Driver, String> {
     }
 }
 
+/// How long a wait may take.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct TimeoutFlag {
+    /// time to wait for any individual Kubernetes operation, such as 5m0s
+    #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = parse_duration)]
+    pub(crate) timeout: Duration,
+}
+
 /// How an action is waited for.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ActionFlags {
-    /// time to wait for any individual Kubernetes operation, such as 5m0s
-    #[arg(long, value_name = "DURATION", default_value = "5m0s", value_parser = parse_duration)]
-    timeout: Duration,
+    #[command(flatten)]
+    timeout: TimeoutFlag,
 
     /// wait until everything is ready, or gone
     #[arg(long)]
@@ -132,15 +139,21 @@ impl Session {
 
     /// Reads the history; a release without one is an error in Helm's words.
     pub(crate) async fn history(&self) -> Result<History> {
-        let read = history(self.release.clone(), self.options.driver);
-        let found = self.cluster.run(read).await?;
+        let found = self.any_history().await?;
         if found.is_empty() {
             bail!("release: not found");
         }
         Ok(found)
     }
 
-    /// What is to be mended before an action.
+    /// Reads the history, which may be empty.
+    pub(crate) async fn any_history(&self) -> Result<History> {
+        let read = history(self.release.clone(), self.options.driver);
+        Ok(self.cluster.run(read).await?)
+    }
+
+    /// What is to be mended before an action. A person has asked for it, so that nobody else's
+    /// pending revision is waited for: a client that still works on it notices, and stops.
     pub(crate) fn plan(&self, history: &History) -> RecoveryPlan {
         recover(
             history,
@@ -148,7 +161,7 @@ impl Session {
                 now: Timestamp::now(),
                 holder: &self.options.holder,
                 digest: None,
-                patience: self.options.patience,
+                patience: Duration::ZERO,
             },
         )
     }
@@ -156,7 +169,7 @@ impl Session {
     /// The options of an action.
     pub(crate) fn options(&self, flags: &ActionFlags) -> Options {
         Options {
-            timeout: flags.timeout,
+            timeout: flags.timeout.timeout,
             wait: if flags.wait {
                 WaitFor::Ready
             } else {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use clap::Args;
-use helm_kube::{Options, Rollback, rollback};
+use helm_kube::{Options, Rollback, WaitFor, rollback};
 
 use super::output::print;
 use super::release::{ActionFlags, ClusterFlags, with_cluster};
@@ -22,6 +22,18 @@ pub(crate) struct Arguments {
     /// take fields that other managers own
     #[arg(long)]
     force_conflicts: bool,
+
+    /// with --wait: wait until all Jobs have completed, too
+    #[arg(long)]
+    wait_for_jobs: bool,
+
+    /// delete new objects of this rollback when it fails
+    #[arg(long)]
+    cleanup_on_fail: bool,
+
+    /// look whether there is such a revision, and do nothing
+    #[arg(long)]
+    dry_run: bool,
 
     /// limit the maximum number of revisions saved per release. Use 0 for no limit
     #[arg(long, default_value_t = 10, env = "HELM_MAX_HISTORY")]
@@ -52,14 +64,28 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 to: arguments.revision.filter(|revision| *revision != 0),
                 description: arguments.description.clone(),
                 annotations: BTreeMap::new(),
-                options: Options {
-                    force_conflicts: arguments.force_conflicts,
-                    max_history: arguments.history_max,
-                    ..session.options(&arguments.action)
-                },
+                options: options(arguments, session.options(&arguments.action)),
             };
-            session.cluster.run(rollback(action)).await?;
+            if arguments.dry_run {
+                helm_kube::rollback_target(&action)?;
+            } else {
+                session.cluster.run(rollback(action)).await?;
+            }
             print("Rollback was a success! Happy Helming!\n")
         },
     )
+}
+
+fn options(arguments: &Arguments, common: Options) -> Options {
+    let wait = match common.wait {
+        WaitFor::Ready if arguments.wait_for_jobs => WaitFor::ReadyAndJobs,
+        wait => wait,
+    };
+    Options {
+        force_conflicts: arguments.force_conflicts,
+        max_history: arguments.history_max,
+        cleanup_on_fail: arguments.cleanup_on_fail,
+        wait,
+        ..common
+    }
 }

@@ -4,10 +4,10 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use clap::Args;
-use helm_kube::{HookFilter, HookRun, Test, test};
+use helm_kube::{HookFilter, HookRun, Options, Test, test};
 
 use super::output::print;
-use super::release::{ActionFlags, ClusterFlags, with_cluster};
+use super::release::{ClusterFlags, TimeoutFlag, with_cluster};
 
 /// Run the tests of a release.
 #[derive(Args, Clone, Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Arguments {
     logs: bool,
 
     #[command(flatten)]
-    action: ActionFlags,
+    timeout: TimeoutFlag,
 
     #[command(flatten)]
     cluster: ClusterFlags,
@@ -41,7 +41,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
                 release: session.release.clone(),
                 history: session.history().await?,
                 filter: filter(&arguments.filter)?,
-                options: session.options(&arguments.action),
+                options: Options {
+                    timeout: arguments.timeout.timeout,
+                    ..session.options.clone()
+                },
             };
             let (result, runs) = match session.cluster.run(test(action)).await {
                 Ok(outcome) => (Ok(()), outcome.report.hooks),

@@ -3,24 +3,32 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use clap::Args;
-use helm_kube::{ChangeKind, Report, Uninstall, uninstall};
+use clap::{Args, ValueEnum};
+use helm_kube::{ChangeKind, Options, Propagation, Report, Uninstall, uninstall};
 
 use super::output::print;
-use super::release::{ActionFlags, ClusterFlags, with_cluster};
+use super::release::{ActionFlags, ClusterFlags, Session, with_cluster};
 
-/// Uninstall a release.
+/// Uninstall releases.
 ///
 /// A release of a HelmRelease object comes back at the next sync: delete the object instead.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Arguments {
-    /// Name of the release
-    #[arg(value_name = "RELEASE_NAME")]
-    release: String,
+    /// Names of the releases
+    #[arg(value_name = "RELEASE_NAME", required = true)]
+    releases: Vec<String>,
 
     /// remove all associated resources and mark the release as deleted, but retain the history
     #[arg(long)]
     keep_history: bool,
+
+    /// say what would be done, and do nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// what becomes of the dependents of what is deleted
+    #[arg(long, value_enum, default_value_t = Cascade::Background)]
+    cascade: Cascade,
 
     /// treat "release not found" as a successful uninstall
     #[arg(long)]
@@ -37,32 +45,59 @@ pub(crate) struct Arguments {
     cluster: ClusterFlags,
 }
 
-/// Uninstalls.
+/// What becomes of the dependents of what is deleted, in the words of the flag.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Cascade {
+    Background,
+    Foreground,
+    Orphan,
+}
+
+impl From<Cascade> for Propagation {
+    fn from(cascade: Cascade) -> Self {
+        match cascade {
+            Cascade::Background => Self::Background,
+            Cascade::Foreground => Self::Foreground,
+            Cascade::Orphan => Self::Orphan,
+        }
+    }
+}
+
+/// Uninstalls one after the other; the first failure ends it.
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    with_cluster(
-        &arguments.cluster,
-        &arguments.release,
-        |session| async move {
-            let history = match session.history().await {
-                Err(_) if arguments.ignore_not_found => helm_kube::History::default(),
-                history => history?,
-            };
-            let action = Uninstall {
-                release: session.release.clone(),
-                plan: session.plan(&history),
-                history,
-                keep_history: arguments.keep_history,
-                description: arguments.description.clone(),
-                options: session.options(&arguments.action),
-            };
-            let done = session.cluster.run(uninstall(action)).await?;
-            let kept = told(&done.report);
-            print(&format!(
-                "{kept}release \"{}\" uninstalled\n",
-                arguments.release
-            ))
+    for release in &arguments.releases {
+        with_cluster(&arguments.cluster, release, |session| async move {
+            let kept = remove(&session, arguments).await?;
+            print(&format!("{kept}release \"{release}\" uninstalled\n"))
+        })?;
+    }
+    Ok(())
+}
+
+async fn remove(session: &Session, arguments: &Arguments) -> Result<String> {
+    let history = session.any_history().await?;
+    if history.is_empty() {
+        if arguments.ignore_not_found {
+            return Ok(String::new());
+        }
+        anyhow::bail!("release: not found");
+    }
+    if arguments.dry_run {
+        return Ok(String::new());
+    }
+    let action = Uninstall {
+        release: session.release.clone(),
+        plan: session.plan(&history),
+        history,
+        keep_history: arguments.keep_history,
+        description: arguments.description.clone(),
+        options: Options {
+            propagation: arguments.cascade.into(),
+            ..session.options(&arguments.action)
         },
-    )
+    };
+    let done = session.cluster.run(uninstall(action)).await?;
+    Ok(told(&done.report))
 }
 
 /// What is still there, in Helm's words.
