@@ -172,6 +172,16 @@ impl LeaderLease {
     }
 
     async fn acquire_once(&mut self) -> Result<bool, LeaseError> {
+        // Who holds it need not read it first: if someone else wrote it, the version is wrong.
+        if let Some(held) = self
+            .seen
+            .as_ref()
+            .map(|(lease, _)| lease)
+            .filter(|lease| self.is_ours(lease))
+            && let Some(renewed) = self.replace(&held.clone()).await?
+        {
+            return Ok(renewed);
+        }
         let Some(lease) = self.api.get_opt(&self.settings.name).await? else {
             return self.create().await;
         };
@@ -179,18 +189,32 @@ impl LeaderLease {
         if !self.may_take(&lease) {
             return Ok(false);
         }
-        let wanted = next_lease(&lease, &self.settings, Timestamp::now());
+        Ok(self.replace(&lease).await?.unwrap_or(false))
+    }
+
+    fn is_ours(&self, lease: &Lease) -> bool {
+        let holder = lease
+            .spec
+            .as_ref()
+            .and_then(|spec| spec.holder_identity.as_deref());
+        holder == Some(self.settings.identity.as_str())
+    }
+
+    /// Writes ourselves into the Lease; `None` when it has changed since it was read.
+    async fn replace(&mut self, lease: &Lease) -> Result<Option<bool>, LeaseError> {
+        let wanted = next_lease(lease, &self.settings, Timestamp::now());
+        let params = PostParams::default();
         match self
             .api
-            .replace(&self.settings.name, &PostParams::default(), &wanted)
+            .replace(&self.settings.name, &params, &wanted)
             .await
         {
             Ok(lease) => {
                 self.observe(&lease);
-                Ok(true)
+                Ok(Some(true))
             }
             // Someone else was quicker: the resource version is the fence.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
+            Err(kube::Error::Api(status)) if status.code == 409 || status.code == 404 => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
@@ -264,12 +288,7 @@ impl LeaderLease {
         let Some((lease, _)) = self.seen.take().filter(|_| held) else {
             return;
         };
-        let ours = lease
-            .spec
-            .as_ref()
-            .and_then(|spec| spec.holder_identity.as_deref())
-            == Some(self.settings.identity.as_str());
-        if !ours {
+        if !self.is_ours(&lease) {
             return;
         }
         let mut free = lease;
