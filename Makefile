@@ -37,6 +37,11 @@ check: prerequisites ## Formatting, lints, habits
 test: first-run check cluster ## Everything that CI runs
 	@$(XTASK) test
 
+.PHONY: features
+features: cluster ## Lints and tests of what the usual build leaves out: traces (otel) and profiles (profiling)
+	cargo clippy --locked --package helm-operator --features otel,profiling --all-targets -- -D warnings
+	cargo test --locked --package helm-operator --features otel,profiling --test cluster_traces --test cluster_profiles
+
 .PHONY: cluster
 cluster: prerequisites ## Builds the programs of the test cluster; the first time takes about 15 minutes
 	@hack/controlplane/ensure.sh full >/dev/null
