@@ -1,93 +1,137 @@
 //! A kill at any moment needs no person.
 
-use std::sync::OnceLock;
+use testkit::{Fault, Victim};
 
-use testkit::{
-    ControlPlane, Daemon, DaemonOptions, Fault, FaultProxy, GitOptions, GitServer, Options, Victim,
-};
+use crate::support::{Lone, lone_plane, records, text};
 
-use crate::support::{BINARY, LIMIT, records, text, write_chart};
+/// The template of a second object.
+const SECOND: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}-second'}\ndata: {version: '{{ .Chart.Version }}'}\n";
 
-/// A control plane without the shared daemon, which would work on the same releases.
-fn plane() -> &'static ControlPlane {
-    static PLANE: OnceLock<ControlPlane> = OnceLock::new();
-    PLANE.get_or_init(|| {
-        let plane = ControlPlane::start(Options::default()).unwrap();
-        testkit::apply_crd(&plane).unwrap();
-        plane
-    })
-}
+/// The writes of an upgrade, in their order.
+const WRITES: [&str; 7] = [
+    "PATCH /status",
+    "POST /secrets",
+    "PATCH /configmaps/hello",
+    "PATCH /configmaps/hello-second",
+    "PUT /secrets/sh.helm.release.v1.hello.v2",
+    "PUT /secrets/sh.helm.release.v1.hello.v1",
+    "PATCH /status",
+];
 
-/// The daemon is killed before or after its `write`th write of an upgrade, started again, and left to
+/// The daemon is killed before or after its `write`th write of an upgrade, from 1, started again, and left to
 /// itself.
 fn killed_in_upgrade(name: &str, write: usize, fault: fn(Victim) -> Fault) {
-    let plane = plane();
-    let proxy = FaultProxy::start(plane).unwrap();
-    let git = GitServer::start(GitOptions::default()).unwrap();
-    let namespace = plane.namespace(name).unwrap();
-    let repository = git.repository("charts").unwrap();
-    write_chart(&repository, "1.0.0");
-    repository.commit("Add the chart").unwrap();
-    let only = format!("--allow-namespace={namespace}");
-    let flags = [
-        only.as_str(),
-        "--workers=1",
-        "--charts-sync-interval=10m",
-        "--git-poll-interval=1s",
-    ];
-    let options = DaemonOptions::local(BINARY, proxy.kubeconfig().unwrap(), &flags);
-    let daemon = Daemon::start(options).unwrap();
-    let mut rig = testkit::Rig { plane, git, daemon };
-    let url = repository.url();
-    let manifest = format!(
-        "apiVersion: helm.fluxcd.io/v1\nkind: HelmRelease\nmetadata: {{name: hello}}\nspec:\n  \
-         releaseName: hello\n  chart: {{git: \"{url}\", path: charts/hello, ref: main}}\n"
-    );
-    rig.apply(&namespace, &manifest).unwrap();
-    rig.wait_until_ready(&namespace, "hello", LIMIT).unwrap();
-
-    let controls = rig.daemon.controls();
-    proxy.traffic().forget();
-    proxy
+    let mut lone = Lone::start(lone_plane(), name, &["--workers=1"]);
+    lone.repository
+        .write("charts/hello/templates/second.yaml", SECOND)
+        .unwrap();
+    lone.repository.commit("Add an object").unwrap();
+    lone.install("hello");
+    let uid = text(&lone.config_map("hello").unwrap(), "/metadata/uid");
+    let controls = lone.rig.daemon.controls();
+    lone.proxy.traffic().forget();
+    lone.proxy
         .traffic()
         .fault_at_write(write, fault(Victim::from(controls.clone())));
-    write_chart(&repository, "1.1.0");
-    let commit = repository.commit("Release 1.1.0").unwrap();
-    controls.wait(LIMIT).unwrap();
-    proxy.traffic().heal();
-    rig.daemon.start_again().unwrap();
-    rig.wait_for(&namespace, "hello", LIMIT, |release| {
-        text(release, "/status/revision") == commit && testkit::is_ready(release)
-    })
-    .unwrap();
-    let records = records(plane, &namespace, "hello");
-    let (newest, status) = records.last().unwrap();
-    assert_eq!(status, "deployed", "{records:?}");
-    assert!(*newest <= 3, "{records:?}");
-    assert!(
-        !records
-            .iter()
-            .any(|(_, status)| status.starts_with("pending")),
-        "{records:?}"
-    );
+    let commit = lone.push("1.1.0");
+    controls.wait(crate::support::LIMIT).unwrap();
+    check_writes(&lone, write);
+    lone.proxy.traffic().heal();
+    lone.rig.daemon.start_again().unwrap();
+    lone.deployed("hello", &commit);
+    let records = records(lone.rig.plane, &lone.namespace, "hello");
+    let wanted = [(1, "superseded".to_owned()), (2, "deployed".to_owned())];
+    assert_eq!(records, wanted);
+    let map = lone.config_map("hello").unwrap();
+    assert_eq!(text(&map, "/metadata/uid"), uid, "it was made anew");
+    let second = lone.config_map("hello-second").unwrap();
+    assert_eq!(text(&second, "/data/version"), "1.1.0");
+    lone.helm(&["status", "hello"]);
+}
+
+/// The writes until the kill are those of the table, so that the names of the windows are true.
+fn check_writes(lone: &Lone<'_>, write: usize) {
+    let exchanges = lone.proxy.traffic().exchanges();
+    let writes: Vec<_> = exchanges.iter().filter(|it| it.write.is_some()).collect();
+    assert_eq!(writes.len(), write);
+    for (made, wanted) in writes.iter().zip(WRITES) {
+        let (method, path) = wanted.split_once(' ').unwrap();
+        assert!(
+            made.method == method && made.path.ends_with(path),
+            "{} {} instead of {wanted}",
+            made.method,
+            made.path
+        );
+    }
 }
 
 #[test]
 fn a_kill_before_the_record_of_an_upgrade_is_written() {
-    killed_in_upgrade("kill-a", 2, Fault::KillBefore);
+    killed_in_upgrade("window-1", 2, Fault::KillBefore);
 }
 
 #[test]
 fn a_kill_after_the_record_of_an_upgrade_is_written() {
-    killed_in_upgrade("kill-b", 2, Fault::KillAfter);
+    killed_in_upgrade("window-2", 2, Fault::KillAfter);
+}
+
+#[test]
+fn a_kill_between_the_objects_of_an_upgrade() {
+    killed_in_upgrade("window-3", 3, Fault::KillAfter);
 }
 
 #[test]
 fn a_kill_between_the_objects_of_an_upgrade_and_its_end() {
-    killed_in_upgrade("kill-c", 3, Fault::KillAfter);
+    killed_in_upgrade("window-4", 4, Fault::KillAfter);
+}
+
+/// Helm supersedes the old revision first; here the new one is deployed first, so that both are.
+#[test]
+fn a_kill_between_the_last_two_writes_of_an_upgrade() {
+    killed_in_upgrade("window-5", 5, Fault::KillAfter);
 }
 
 #[test]
-fn a_kill_between_the_last_two_writes_of_an_upgrade() {
-    killed_in_upgrade("kill-d", 4, Fault::KillAfter);
+fn a_kill_before_the_status_tells_of_an_upgrade() {
+    killed_in_upgrade("window-6", 7, Fault::KillBefore);
+}
+
+/// Killed again and again, always a little later after its start; each time that it came to rest all the same,
+/// there is something new to do.
+#[test]
+fn twenty_kills_of_the_daemon_in_a_row_are_survived() {
+    let mut lone = Lone::start(lone_plane(), "kills", &[]);
+    lone.install("hello");
+    let mut pushes = 1;
+    let mut commit = lone.push("1.1.0");
+    for kill in 0..20 {
+        lone.proxy.traffic().forget();
+        let controls = lone.rig.daemon.controls();
+        let fault = Fault::KillAfter(Victim::from(controls.clone()));
+        lone.proxy.traffic().fault_at(12 + kill % 10, fault);
+        lone.until("it is killed", || {
+            let release = lone.rig.release(&lone.namespace, "hello").unwrap();
+            if text(&release, "/status/revision") == commit {
+                pushes += 1;
+                commit = lone.push(&format!("1.{pushes}.0"));
+            }
+            controls.try_wait().unwrap().is_some()
+        });
+        lone.proxy.traffic().heal();
+        lone.rig.daemon.spawn_again().unwrap();
+    }
+    lone.rig.daemon.wait_until_ready().unwrap();
+    lone.deployed("hello", &commit);
+    let records = lone.records("hello");
+    let states: Vec<&str> = records.iter().map(|(_, status)| status.as_str()).collect();
+    let (newest, older) = states.split_last().unwrap();
+    assert_eq!(*newest, "deployed", "{records:?}");
+    assert!(
+        older.iter().all(|status| *status == "superseded"),
+        "{records:?}"
+    );
+    assert!(
+        records.last().unwrap().0 <= pushes + 1,
+        "{pushes}: {records:?}"
+    );
 }

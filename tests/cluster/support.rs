@@ -4,7 +4,10 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testkit::{ControlPlane, GitRepository, Rig};
+use testkit::{
+    ControlPlane, Daemon, DaemonOptions, FaultProxy, GitOptions, GitRepository, GitServer, Options,
+    Rig,
+};
 
 /// How long anything may take on a loaded machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -51,6 +54,145 @@ pub(crate) fn write_chart(repository: &GitRepository, version: &str) {
         .unwrap();
 }
 
+/// A HelmRelease of the chart in a repository.
+fn manifest(repository: &GitRepository, name: &str, more: &str) -> String {
+    let url = repository.url();
+    let more: String = more.lines().map(|line| format!("  {line}\n")).collect();
+    format!(
+        "apiVersion: helm.fluxcd.io/v1\nkind: HelmRelease\nmetadata:\n  name: {name}\nspec:\n  \
+         releaseName: {name}\n  chart: {{git: \"{url}\", path: charts/hello, ref: main}}\n{more}"
+    )
+}
+
+/// A control plane without the shared daemon, which would work on the same releases.
+pub(crate) fn lone_plane() -> &'static ControlPlane {
+    static PLANE: OnceLock<ControlPlane> = OnceLock::new();
+    PLANE.get_or_init(|| {
+        let plane = ControlPlane::start(Options::default()).unwrap();
+        testkit::apply_crd(&plane).unwrap();
+        plane
+    })
+}
+
+/// A daemon of its own for one test, which works on one namespace, behind a proxy that makes its requests fail.
+pub(crate) struct Lone<'a> {
+    pub(crate) rig: Rig<'a>,
+    pub(crate) proxy: FaultProxy<'a>,
+    pub(crate) namespace: String,
+    pub(crate) repository: GitRepository,
+}
+
+impl<'a> Lone<'a> {
+    /// With the chart `charts/hello` 1.0.0 in the repository.
+    pub(crate) fn start(plane: &'a ControlPlane, name: &str, flags: &[&str]) -> Self {
+        let proxy = FaultProxy::start(plane).unwrap();
+        let git = GitServer::start(GitOptions::default()).unwrap();
+        let namespace = plane.namespace(name).unwrap();
+        let repository = git.repository("charts").unwrap();
+        write_chart(&repository, "1.0.0");
+        repository.commit("Add the chart").unwrap();
+        let only = format!("--allow-namespace={namespace}");
+        let own = [
+            only.as_str(),
+            "--charts-sync-interval=10m",
+            "--git-poll-interval=1s",
+            "--status-update-interval=1s",
+        ];
+        let flags = [&own, flags].concat();
+        let options = DaemonOptions::local(BINARY, proxy.kubeconfig().unwrap(), &flags);
+        let daemon = Daemon::start(options).unwrap();
+        Self {
+            rig: Rig { plane, git, daemon },
+            proxy,
+            namespace,
+            repository,
+        }
+    }
+
+    /// Applies a HelmRelease of the chart; `more` are further lines of its spec.
+    pub(crate) fn apply(&self, name: &str, more: &str) {
+        let manifest = manifest(&self.repository, name, more);
+        self.rig.apply(&self.namespace, &manifest).unwrap();
+    }
+
+    /// Applies it and waits until it is deployed.
+    pub(crate) fn install(&self, name: &str) -> Value {
+        self.apply(name, "");
+        self.wait(name, testkit::is_ready)
+    }
+
+    /// Pushes a version of the chart; returns the commit.
+    pub(crate) fn push(&self, version: &str) -> String {
+        write_chart(&self.repository, version);
+        self.repository
+            .commit(&format!("Release {version}"))
+            .unwrap()
+    }
+
+    pub(crate) fn wait(&self, name: &str, enough: impl Fn(&Value) -> bool) -> Value {
+        self.rig
+            .wait_for(&self.namespace, name, LIMIT, enough)
+            .unwrap()
+    }
+
+    /// Waits until a commit is deployed.
+    pub(crate) fn deployed(&self, name: &str, commit: &str) -> Value {
+        self.wait(name, |release| {
+            text(release, "/status/revision") == commit && testkit::is_ready(release)
+        })
+    }
+
+    /// Waits until the ConfigMap of a release says so.
+    pub(crate) fn greets(&self, name: &str, greeting: &str) {
+        self.until(&format!("{name} greets {greeting}"), || {
+            let map = self.config_map(name);
+            map.is_some_and(|map| text(&map, "/data/greeting") == greeting)
+        });
+    }
+
+    /// Waits for something that no HelmRelease says.
+    pub(crate) fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let end = Instant::now() + LIMIT;
+        while !holds() {
+            assert!(
+                Instant::now() < end,
+                "in vain: {what}\n{}",
+                self.rig.daemon.log()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub(crate) fn config_map(&self, name: &str) -> Option<Value> {
+        let path = format!("/api/v1/namespaces/{}/configmaps/{name}", self.namespace);
+        self.rig.plane.get(&path).ok()
+    }
+
+    /// Revision and status of each record of a release.
+    pub(crate) fn records(&self, release: &str) -> Vec<(i64, String)> {
+        records(self.rig.plane, &self.namespace, release)
+    }
+
+    /// Runs a program on the namespace.
+    pub(crate) fn run(&self, mut program: std::process::Command, arguments: &[&str]) -> String {
+        testkit::run(
+            program
+                .args(["--namespace", &self.namespace])
+                .args(arguments),
+        )
+        .unwrap()
+    }
+
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
+        self.run(self.rig.plane.kubectl().unwrap(), arguments)
+    }
+
+    /// The stock helm.
+    pub(crate) fn helm(&self, arguments: &[&str]) -> String {
+        self.run(self.rig.plane.helm().unwrap(), arguments)
+    }
+}
+
 impl Bench {
     /// With the chart `charts/hello` 1.0.0 in the repository.
     pub(crate) fn new(name: &str) -> Self {
@@ -74,12 +216,7 @@ impl Bench {
 
     /// A HelmRelease of the chart.
     pub(crate) fn manifest(&self, name: &str, more: &str) -> String {
-        let url = self.repository.url();
-        let more: String = more.lines().map(|line| format!("  {line}\n")).collect();
-        format!(
-            "apiVersion: helm.fluxcd.io/v1\nkind: HelmRelease\nmetadata:\n  name: {name}\nspec:\n  \
-             releaseName: {name}\n  chart: {{git: \"{url}\", path: charts/hello, ref: main}}\n{more}"
-        )
+        manifest(&self.repository, name, more)
     }
 
     /// Tells the daemon that something was pushed.
