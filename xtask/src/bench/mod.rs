@@ -3,6 +3,7 @@
 mod deploy;
 pub(crate) mod fleet;
 mod index;
+mod podinfo;
 mod render;
 mod samples;
 
@@ -59,6 +60,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     rows.extend(engine::run(arguments)?);
     rows.extend(index::run(&programs, arguments)?);
     rows.extend(deploy::run(&programs, arguments)?);
+    rows.extend(podinfo::run(&programs, arguments)?);
     print(&rows);
     Ok(())
 }
