@@ -21,15 +21,9 @@ use crate::api::{
     ConditionType, HelmRelease, HelmReleaseStatus, HelmVersion, NamespacedName,
     RECONCILE_ANNOTATION, Reason, check_release_name, resource_id,
 };
-<<<<<<< HEAD
-use crate::source::{ChartArtifact, Freshness};
-use crate::status::{EventNote, Failure, StatusEdit};
-use crate::telemetry::{Action as Timed, TRACE};
-=======
 use crate::source::{ChartArtifact, Freshness, SourceError};
 use crate::status::{EventNote, Failure, StatusEdit, stale_source};
-use crate::telemetry::Action as Timed;
->>>>>>> 1e880d0 (Tell of git remotes that fail, and let no ref hold up others)
+use crate::telemetry::{Action as Timed, TRACE};
 
 /// When the key is looked at again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -54,7 +54,10 @@ pub(super) fn run(programs: &Programs, arguments: &Arguments) -> Result<Vec<Row>
         return Ok(Vec::new());
     }
     let list = fs::read_to_string(corpus.join("cases.tsv")).context("reading the cases")?;
-    println!("{CASE}: {} cases, about three minutes …", list.lines().count());
+    println!(
+        "{CASE}: {} cases, about three minutes …",
+        list.lines().count()
+    );
     let stock = programs.tools.path("helm")?;
     let (mut cases, mut different) = (Vec::new(), Vec::new());
     for (number, line) in list.lines().enumerate() {
@@ -83,7 +86,14 @@ impl Pair {
         let [name, chart, values, ..] = fields.as_slice() else {
             anyhow::bail!("no case: {line}");
         };
-        let mut words = vec!["template", "demo", *chart, "--namespace", "apps", "--include-crds"];
+        let mut words = vec![
+            "template",
+            "demo",
+            *chart,
+            "--namespace",
+            "apps",
+            "--include-crds",
+        ];
         if !values.is_empty() {
             words.extend(["--values", *values]);
         }
@@ -144,13 +154,17 @@ fn tell(cases: &[Case], different: &[String]) {
         );
     }
     let slower = cases.iter().filter(|case| case.ratio() < 1.0).count();
-    println!("{CASE}: {slower} of {} cases slower than the stock helm's", cases.len());
+    println!(
+        "{CASE}: {slower} of {} cases slower than the stock helm's",
+        cases.len()
+    );
     let mut memory: Vec<(f64, &str)> = cases
         .iter()
         .filter_map(|case| Some((case.memory_ratio()?, case.name.as_str())))
         .collect();
     memory.sort_by(|left, right| left.0.total_cmp(&right.0));
-    if let (Some((least, name)), Some((median, _))) = (memory.first(), memory.get(memory.len() / 2)) {
+    if let (Some((least, name)), Some((median, _))) = (memory.first(), memory.get(memory.len() / 2))
+    {
         println!(
             "{CASE}: peak memory: the stock helm takes {median:.1} times ours in the median, and \
              {least:.1} times at least ({name}); wanted: 4"

@@ -73,7 +73,12 @@ fn largest_charts() -> Result<Vec<(String, PathBuf)>> {
 }
 
 fn build_ours() -> Result<PathBuf> {
-    let built = cargo::build(&["build", "--release", "--package=helm-engine", "--example=warm"])?;
+    let built = cargo::build(&[
+        "build",
+        "--release",
+        "--package=helm-engine",
+        "--example=warm",
+    ])?;
     let warm = built.into_iter().find(|it| it.name == "warm");
     Ok(warm.context("cargo has built no example warm")?.path)
 }
@@ -84,7 +89,10 @@ fn time(program: &Path, chart: &Path, runs: &str, printed: &Path) -> Result<Dura
     command.arg(chart).arg("-").arg(runs).arg(printed);
     let answer = testkit::run(&mut command)?;
     let nanoseconds = answer.split(' ').next().unwrap_or_default();
-    Ok(Duration::from_nanos(nanoseconds.trim().parse().with_context(
-        || format!("reading {answer:?} of {}", program.display()),
-    )?))
+    Ok(Duration::from_nanos(
+        nanoseconds
+            .trim()
+            .parse()
+            .with_context(|| format!("reading {answer:?} of {}", program.display()))?,
+    ))
 }

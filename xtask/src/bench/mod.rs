@@ -1,11 +1,15 @@
 //! `make bench`: speed against the stock helm, in one run, output equal first.
 
+mod corpus;
 mod deploy;
+mod engine;
 pub(crate) mod fleet;
 mod index;
 mod podinfo;
+mod process;
 mod render;
 mod samples;
+mod umbrella;
 
 use std::path::PathBuf;
 

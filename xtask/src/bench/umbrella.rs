@@ -27,15 +27,18 @@ pub(super) fn run(programs: &Programs, arguments: &Arguments) -> Result<Vec<Row>
         let folder = ScratchDir::new("umbrella")?;
         write_chart(folder.path(), size).context("writing an umbrella chart")?;
         let row = render::compare(programs, case, folder.path(), arguments.runs.min(RUNS))?;
-        let stock = row.stock.as_ref().map_or(Duration::ZERO, |stock| stock.median());
+        let stock = row
+            .stock
+            .as_ref()
+            .map_or(Duration::ZERO, |stock| stock.median());
         points.push((size as f64, [stock, row.ours.median()]));
         rows.push(row);
     }
     if points.len() == SIZES.len() {
         let [stock, ours] = [0, 1].map(|side| {
-            let times = points.iter().filter_map(|(size, times)| {
-                Some((*size, times.get(side)?.as_secs_f64()))
-            });
+            let times = points
+                .iter()
+                .filter_map(|(size, times)| Some((*size, times.get(side)?.as_secs_f64())));
             exponent(&times.collect::<Vec<_>>())
         });
         println!(
@@ -49,7 +52,11 @@ pub(super) fn run(programs: &Programs, arguments: &Arguments) -> Result<Vec<Row>
 /// The slope of the logarithms: 1 is linear, 2 quadratic growth.
 fn exponent(points: &[(f64, f64)]) -> f64 {
     let count = points.len() as f64;
-    let logs = || points.iter().map(|(size, time)| (size.ln(), time.max(1e-9).ln()));
+    let logs = || {
+        points
+            .iter()
+            .map(|(size, time)| (size.ln(), time.max(1e-9).ln()))
+    };
     let mean = |value: fn((f64, f64)) -> f64| logs().map(value).sum::<f64>() / count;
     let (size, time) = (mean(|log| log.0), mean(|log| log.1));
     let together: f64 = logs().map(|log| (log.0 - size) * (log.1 - time)).sum();
@@ -59,8 +66,10 @@ fn exponent(points: &[(f64, f64)]) -> f64 {
 
 /// A chart with subcharts as people write them: helpers, `include`, `toYaml`, `tpl`, a loop, globals, a condition.
 fn write_chart(folder: &Path, size: usize) -> Result<()> {
-    let mut dependencies = "apiVersion: v2\nname: umbrella\nversion: 1.0.0\ndependencies:\n".to_owned();
-    let mut values = "global:\n  registry: registry.example.com\n  labels:\n    team: platform\n".to_owned();
+    let mut dependencies =
+        "apiVersion: v2\nname: umbrella\nversion: 1.0.0\ndependencies:\n".to_owned();
+    let mut values =
+        "global:\n  registry: registry.example.com\n  labels:\n    team: platform\n".to_owned();
     for number in 0..size {
         let name = format!("part{number:03}");
         write!(
@@ -76,7 +85,10 @@ fn write_chart(folder: &Path, size: usize) -> Result<()> {
         )?;
         fs::write(folder.join("values.yaml"), VALUES)?;
         for (file, text) in TEMPLATES {
-            fs::write(folder.join("templates").join(file), text.replace("NAME", &name))?;
+            fs::write(
+                folder.join("templates").join(file),
+                text.replace("NAME", &name),
+            )?;
         }
     }
     fs::write(folder.join("Chart.yaml"), dependencies)?;
