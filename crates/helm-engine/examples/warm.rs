@@ -57,7 +57,10 @@ fn compare(printed: &BTreeMap<String, String>, ours: &Rendered) -> Result<(), Bo
     let manifests = ours.manifests.iter().map(|it| (&it.path, &it.content));
     let hooks = ours.hooks.iter().map(|it| (&it.path, &it.manifest));
     for (path, document) in manifests.chain(hooks) {
-        documents.entry(path).or_default().push(document.trim());
+        documents
+            .entry(path.as_str())
+            .or_default()
+            .push(document.trim());
     }
     for (path, text) in printed {
         if path.ends_with("NOTES.txt") {

@@ -64,7 +64,8 @@ fn largest_charts() -> Result<Vec<(String, PathBuf)>> {
             charts.push((fs::metadata(&path)?.len(), (*name).to_owned(), path));
         }
     }
-    charts.sort_by(|left, right| right.cmp(left));
+    charts.sort();
+    charts.reverse();
     charts.truncate(CHARTS);
     Ok(charts
         .into_iter()
