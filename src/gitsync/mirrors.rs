@@ -239,6 +239,19 @@ impl Mirrors {
         mirror.lock().trouble(&reference)
     }
 
+    /// As [`refresh`](Self::refresh) of everything that was declared: another daemon has worked until now, and may have
+    /// seen what is still news to us.
+    pub fn refresh_all(&self) {
+        for mirror in self.shared.matching(None) {
+            let mut state = mirror.lock();
+            for reference in state.wanted() {
+                state.demand(&reference);
+            }
+            drop(state);
+            mirror.poke();
+        }
+    }
+
     /// The stream of changes. Several receivers share them: each change goes to one.
     #[must_use]
     pub fn changes(&self) -> Changes {

@@ -24,13 +24,29 @@ pub struct Leadership {
     /// By [`since_boot`].
     until: watch::Receiver<Option<Duration>>,
     margin: Option<Duration>,
+    leader: watch::Receiver<Option<String>>,
 }
 
 impl Leadership {
     /// Leadership until what `until` shows. Another process leads no earlier than `margin` after that.
     pub(super) fn new(until: watch::Receiver<Option<Duration>>, margin: Duration) -> Self {
-        let margin = Some(margin);
-        Self { until, margin }
+        Self {
+            until,
+            margin: Some(margin),
+            leader: watch::channel(None).1,
+        }
+    }
+
+    /// With what is known of where the leader is.
+    pub(super) fn with_leader(mut self, leader: watch::Receiver<Option<String>>) -> Self {
+        self.leader = leader;
+        self
+    }
+
+    /// Where the HTTP server of the leader is, whoever it is, as its Lease says: `http://10.0.0.1:3030`.
+    #[must_use]
+    pub fn leader(&self) -> Option<String> {
+        self.leader.borrow().clone()
     }
 
     /// Leadership that never ends: for a daemon that runs without election.
@@ -39,6 +55,7 @@ impl Leadership {
         Self {
             until: watch::channel(Some(FOREVER)).1,
             margin: None,
+            leader: watch::channel(None).1,
         }
     }
 

@@ -15,6 +15,9 @@ use super::leadership::{Leadership, since_boot};
 /// Timers are not exact: a try a little later than the end of a lease surely comes after it.
 const SHORTLY: Duration = Duration::from_millis(5);
 
+/// The annotation of a Lease that says where its holder's HTTP server is.
+const ADDRESS: &str = "helm.fluxcd.io/address";
+
 /// Where the Lease is and how it is held.
 #[derive(Clone, Debug)]
 pub struct LeaseSettings {
@@ -24,6 +27,8 @@ pub struct LeaseSettings {
     pub name: String,
     /// Who we are; no two processes may have the same.
     pub identity: String,
+    /// Where our HTTP server is, for those who do not lead.
+    pub address: Option<String>,
     /// For how long others believe in a holder that they do not hear of.
     pub lease: Duration,
     /// For how long a holder that cannot renew believes in itself: less than `lease`.
@@ -43,6 +48,7 @@ impl LeaseSettings {
             namespace: namespace.into(),
             name: name.into(),
             identity: identity.into(),
+            address: None,
             lease: Duration::from_secs(15),
             renew_deadline: Duration::from_secs(10),
             retry: Duration::from_secs(2),
@@ -108,6 +114,7 @@ pub struct LeaderLease {
     api: Api<Lease>,
     settings: LeaseSettings,
     until: watch::Sender<Option<Duration>>,
+    leader: watch::Sender<Option<String>>,
     /// The last holder that was seen, and when its record last changed, by our own clock: the clocks
     /// of two machines are never compared.
     seen: Option<(Lease, Instant)>,
@@ -127,15 +134,17 @@ impl LeaderLease {
     pub fn new(client: Client, settings: LeaseSettings) -> (Self, Leadership) {
         let api = Api::namespaced(client, &settings.namespace);
         let (until, receiver) = watch::channel(None);
+        let (leader, leader_receiver) = watch::channel(None);
         let margin = settings.margin();
         (
             Self {
                 api,
                 settings,
                 until,
+                leader,
                 seen: None,
             },
-            Leadership::new(receiver, margin),
+            Leadership::new(receiver, margin).with_leader(leader_receiver),
         )
     }
 
@@ -245,6 +254,7 @@ impl LeaderLease {
             .is_none_or(|(seen, _)| seen.spec != lease.spec)
         {
             self.seen = Some((lease.clone(), Instant::now()));
+            self.leader.send_replace(address_of(lease));
         }
     }
 
@@ -307,6 +317,13 @@ impl LeaderLease {
     }
 }
 
+/// Where the holder of a Lease says that it is.
+fn address_of(lease: &Lease) -> Option<String> {
+    let holder = lease.spec.as_ref()?.holder_identity.as_ref()?;
+    let address = lease.metadata.annotations.as_ref()?.get(ADDRESS)?;
+    Some(address.clone()).filter(|_| !holder.is_empty())
+}
+
 /// The record that makes us the holder, or renews it.
 fn next_lease(found: &Lease, settings: &LeaseSettings, now: Timestamp) -> Lease {
     let old = found.spec.clone().unwrap_or_default();
@@ -324,10 +341,16 @@ fn next_lease(found: &Lease, settings: &LeaseSettings, now: Timestamp) -> Lease 
         lease_transitions: Some(old.lease_transitions.unwrap_or(0) + i32::from(!renews)),
         ..old
     };
-    Lease {
+    let mut lease = Lease {
         spec: Some(spec),
         ..found.clone()
+    };
+    let annotations = lease.metadata.annotations.get_or_insert_default();
+    match &settings.address {
+        Some(address) => drop(annotations.insert(ADDRESS.to_owned(), address.clone())),
+        None => drop(annotations.remove(ADDRESS)),
     }
+    lease
 }
 
 #[cfg(test)]
@@ -430,5 +453,18 @@ mod tests {
         assert_eq!(observer.pause(), Duration::from_secs(1) + SHORTLY);
         tokio::time::advance(Duration::from_secs(2)).await;
         assert_eq!(observer.pause(), Duration::from_secs(2));
+    }
+
+    #[test]
+    fn a_lease_says_where_its_holder_is_and_not_where_the_last_one_was() {
+        let mut first = settings("a");
+        first.address = Some("http://10.0.0.1:3030".into());
+        let lease = next_lease(&Lease::default(), &first, Timestamp::now());
+        assert_eq!(address_of(&lease), first.address);
+        let taken = next_lease(&lease, &settings("b"), Timestamp::now());
+        assert_eq!(address_of(&taken), None);
+        let mut free = lease;
+        free.spec.as_mut().unwrap().holder_identity = Some(String::new());
+        assert_eq!(address_of(&free), None);
     }
 }

@@ -1,7 +1,7 @@
 //! What all reconciliations share.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant as StdInstant};
 
 use helm_engine::Chart;
@@ -240,6 +240,8 @@ pub(crate) struct Context {
     pub(crate) dirty: Mutex<HashSet<NamespacedName>>,
     pub(crate) slots: Arc<Semaphore>,
     pub(crate) shutdown: Shutdown,
+    /// When work was taken over from another replica, if it was.
+    pub(crate) took_over: OnceLock<std::time::Instant>,
 }
 
 impl Context {
@@ -274,7 +276,9 @@ impl Context {
     /// How new the chart of a release has to be: what was published before its spec was written is found.
     pub(crate) fn freshness(&self, key: &NamespacedName) -> Freshness {
         let renewed = self.index().renewed.get(key).copied();
-        renewed.map_or_else(Freshness::by_interval, Freshness::since)
+        let since = |at: Option<_>| at.map_or_else(Freshness::by_interval, Freshness::since);
+        // What the last leader has seen must not be news to us.
+        since(renewed).and(since(self.took_over.get().copied()))
     }
 
     /// Whether the records of a release are seen by the watch: those of the daemon's own cluster, in what is

@@ -1,7 +1,7 @@
 //! The loops: dispatch keys to workers, take up changes, refresh statuses.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant as StdInstant};
 
 use jiff::Timestamp;
@@ -109,6 +109,7 @@ impl Operator {
             memory: Mutex::new(HashMap::new()),
             dirty: Mutex::default(),
             shutdown,
+            took_over: OnceLock::new(),
         };
         Ok(Self {
             context: Arc::new(context),
@@ -156,9 +157,13 @@ impl Operator {
         }
         tracing::info!("informer caches synced");
         on_filled();
+        let stood_by = !leadership.is_held();
         tokio::select! {
             () = leadership.acquired() => {}
             () = &mut stop => return Stopped::Asked,
+        }
+        if stood_by {
+            context.take_over();
         }
         context.metrics.set_leader(true);
         tracing::info!(workers = context.settings.workers, "starting workers");

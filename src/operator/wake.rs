@@ -33,6 +33,14 @@ impl Context {
         }
     }
 
+    /// Another replica has worked until now. What it has seen of the sources may be newer than what we know of them,
+    /// and it may have deployed it: everything is asked for anew before it is used.
+    pub(super) fn take_over(&self) {
+        tracing::info!("taking over from another replica");
+        self.took_over.set(std::time::Instant::now()).ok();
+        self.sources.mirrors().refresh_all();
+    }
+
     fn is_ours(&self, key: &NamespacedName) -> bool {
         self.settings.shard.has(key)
     }

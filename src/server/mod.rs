@@ -1,6 +1,7 @@
 //! The daemon's HTTP server: health, metrics, 1.4's `sync-git`, and push webhooks.
 
 mod debug;
+mod forward;
 mod hooks;
 #[cfg(feature = "profiling")]
 mod profile;
@@ -23,6 +24,7 @@ use tokio::net::TcpListener;
 use crate::telemetry::Metrics;
 
 pub use debug::debug_routes;
+pub use forward::{ToLeader, to_leader};
 pub use hooks::{Hooks, SyncRepository, hook_routes};
 #[cfg(feature = "profiling")]
 pub use profile::profile_routes;

@@ -194,6 +194,24 @@ impl Fleet {
             .to_owned()
     }
 
+    /// How many revisions each release has had.
+    pub(crate) fn revisions(&self) -> Vec<u64> {
+        let of = |number| {
+            let path = format!(
+                "/api/v1/namespaces/{}/secrets?labelSelector=owner%3Dhelm%2Cname%3Dr{number}",
+                self.namespace
+            );
+            let list = self.plane.get(&path).unwrap();
+            let versions = list["items"].as_array().unwrap().iter();
+            let versions = versions.map(|secret| secret["metadata"]["labels"]["version"].as_str());
+            versions
+                .map(|version| version.unwrap().parse::<u64>().unwrap())
+                .max()
+                .unwrap()
+        };
+        (0..self.size).map(of).collect()
+    }
+
     /// O2: one revision of each release is deployed, the newest one; none is pending; there is no gap.
     pub(crate) fn check_histories(&self) {
         for number in 0..self.size {
@@ -319,6 +337,27 @@ impl Replica<'_> {
                 >= count
         };
         self.proxy.traffic().wait_until(LIMIT, writes).unwrap();
+    }
+
+    /// Waits until it has a mirror of the git repository.
+    pub(crate) fn wait_for_mirror(&self) {
+        let is_ready = |line: &str| {
+            line.starts_with("helm_operator_git_mirror_ready{") && line.ends_with(" 1")
+        };
+        let mirrored = || {
+            let metrics = self.daemon.get("/metrics");
+            metrics.is_ok_and(|(_, text)| text.lines().any(is_ready))
+        };
+        self.daemon.process().wait_until(LIMIT, mirrored).unwrap();
+    }
+
+    /// Waits until it has seen who holds the Lease: it asks again when it has read the first answer.
+    pub(crate) fn wait_until_standing_by(&self) {
+        let looked = |exchanges: &[testkit::Exchange]| {
+            let looks = exchanges.iter().filter(|it| it.path.contains("/leases/"));
+            looks.filter(|it| it.status == Some(200)).count() >= 2
+        };
+        self.proxy.traffic().wait_until(LIMIT, looked).unwrap();
     }
 
     /// Waits until it leads.

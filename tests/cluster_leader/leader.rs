@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use testkit::Fault;
 
-use crate::fleet::{Fleet, LIMIT, SHORT, SHORT_TAKEOVER};
+use crate::fleet::{Fleet, LIMIT, Replica, SHORT, SHORT_TAKEOVER};
 
 const LEASE: &str = "helm-operator";
 
@@ -154,4 +154,65 @@ fn two_daemons_without_election_leave_the_records_whole() {
     fleet.wait_for(&commit, &[&first, &second]);
     assert_eq!(fleet.writers("/secrets").len(), 2, "both have worked");
     fleet.check_histories();
+}
+
+/// The standby knows of the commit that it saw last, which is older than what is deployed: nobody has told it of the
+/// push, and it polls seldom. It looks before it works.
+#[test]
+fn a_new_leader_deploys_nothing_older_than_the_last_one_did() {
+    let fleet = Fleet::new(4, 1);
+    fleet.apply();
+    let seldom = [&SHORT[..], &["--git-poll-interval=10m"]].concat();
+    let first = fleet.start(&seldom);
+    first.wait_until_leading(LIMIT);
+    let second = fleet.start(&seldom);
+    let sync = |replica: &Replica<'_>| {
+        assert_eq!(replica.daemon.post("/api/v1/sync-git", "").unwrap().0, 200)
+    };
+    let old = fleet.repository.head().unwrap();
+    fleet.wait_for(&old, &[&first]);
+    second.wait_for_mirror();
+    let new = fleet.push("1.1.0");
+    sync(&first);
+    fleet.wait_for(&new, &[&first]);
+    first.daemon.kill().unwrap();
+    second.wait_until_leading(SHORT_TAKEOVER);
+    let newest = fleet.push("1.2.0");
+    sync(&second);
+    fleet.wait_for(&newest, &[&second]);
+    // One for each commit: none was deployed twice.
+    assert_eq!(fleet.revisions(), vec![3; fleet.size]);
+    assert_eq!(fleet.check_single_writer(LEASE).len(), 2);
+}
+
+/// A Service leads to any replica; what reaches one that stands by is passed on.
+#[test]
+fn a_push_that_a_standby_hears_of_reaches_the_leader() {
+    let fleet = Fleet::new(2, 1);
+    fleet.apply();
+    let seldom = [
+        &SHORT[..],
+        &["--git-poll-interval=10m", "--pod-ip=127.0.0.1"],
+    ]
+    .concat();
+    let first = fleet.start(&seldom);
+    first.wait_until_leading(LIMIT);
+    let second = fleet.start(&seldom);
+    fleet.wait_for(&fleet.repository.head().unwrap(), &[&first]);
+    let commit = fleet.push("1.1.0");
+    // It knows of the leader once it has looked at the Lease.
+    second.wait_until_standing_by();
+    assert_eq!(
+        second.daemon.post("/api/v1/sync-git", "").unwrap(),
+        (200, "OK".to_owned())
+    );
+    fleet.wait_for(&commit, &[&first]);
+    assert_eq!(fleet.check_single_writer(LEASE).len(), 1);
+    // A leader that does not answer is no reason to forget it; and who leads does it.
+    first.daemon.kill().unwrap();
+    assert_eq!(second.daemon.post("/api/v1/sync-git", "").unwrap().0, 200);
+    second.wait_until_leading(SHORT_TAKEOVER);
+    let commit = fleet.push("1.2.0");
+    assert_eq!(second.daemon.post("/api/v1/sync-git", "").unwrap().0, 200);
+    fleet.wait_for(&commit, &[&second]);
 }

@@ -163,6 +163,10 @@ pub(in crate::cli) struct Flags {
     /// Namespace of the Lease; the pod's own when empty.
     #[arg(long, env = "POD_NAMESPACE", default_value = "")]
     pub(super) leader_election_namespace: String,
+    /// Address of this replica, which its Lease tells the others, so that a push webhook that reaches
+    /// them is passed on.
+    #[arg(long, env = "POD_IP")]
+    pub(super) pod_ip: Option<std::net::IpAddr>,
     /// How long others believe in a leader that they do not hear of.
     #[arg(long, value_parser = duration, default_value = "15s")]
     pub(super) leader_election_lease_duration: Duration,

@@ -3,11 +3,13 @@
 mod flags;
 mod webhook;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
+use axum::middleware::from_fn_with_state;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio::net::TcpListener;
@@ -116,7 +118,9 @@ async fn daemon(flags: &Flags, logs: LogHandle) -> Result<()> {
         before_scrape: show_at_scrape(&metrics, sources.mirrors(), &served),
         sync_git: sync_git(sources.mirrors()),
     };
+    let others = ToLeader::new(leadership.clone()).context("making a client")?;
     let pages = routes(state).merge(more_routes(flags, sources.mirrors(), logs));
+    let pages = pages.layer(from_fn_with_state(others, to_leader));
     let (stop_server, server_stopped) = tokio::sync::oneshot::channel::<()>();
     let listener = TcpListener::bind(flags.listen).await;
     let listener = listener.with_context(|| format!("listening on {}", flags.listen))?;
@@ -291,7 +295,12 @@ fn lease_settings(flags: &Flags, namespace: &str, instance: &str) -> LeaseSettin
         let short = digest.strip_prefix("sha256:").and_then(|hex| hex.get(..12));
         parts.push(short.unwrap_or_default().to_owned());
     }
+    let port = flags.listen.port();
+    let address = flags
+        .pod_ip
+        .map(|ip| format!("http://{}", SocketAddr::new(ip, port)));
     LeaseSettings {
+        address,
         lease: flags.leader_election_lease_duration,
         renew_deadline: flags.leader_election_renew_deadline,
         retry: flags.leader_election_retry_period,
