@@ -1,12 +1,14 @@
 //! Taking over a release that another client has made: 1.4, the stock helm, a person.
 
-use helm_kube::{Driver, History, RecoveryPlan};
+use helm_engine::{Release, Status};
+use helm_kube::{Driver, History, NextAction, RecoveryPlan};
 
-use super::compare::is_same;
+use super::compare::{difference, same_objects};
 use super::decide::{Action, after_difference};
 use super::reconcile::{End, Inputs, Sync};
 use super::trouble::{Stage, Trouble};
-use crate::api::{Reason, resource_id};
+use crate::api::{ConditionType, RECONCILE_ANNOTATION, Reason, resource_id};
+use crate::status::Failure;
 use crate::telemetry::Action as Timed;
 
 impl Sync<'_> {
@@ -38,25 +40,100 @@ impl Sync<'_> {
                 format!("release appears to be managed by '{owner}'"),
             )));
         }
-        let chart = self.chart(&inputs).await?;
-        let rendered = self.render(&chart, &inputs, &plan, &history).await?;
-        let wanted = rendered.chart.unwrap_or_default();
-        let config = self.config(&inputs, Some(&stored.release));
-        let same = is_same(&stored.release, &wanted, &config);
+        let same = self.is_recorded(&stored.release, &history, &inputs).await?;
         timer.succeeded();
-        if same {
-            tracing::info!(release = %self.key, "no changes");
-            self.context.remember(&self.key, |memory| {
-                memory.adopted = Some((newest.version.clone(), inputs.digest.clone()));
-            });
-            return Ok(self.settle(&inputs, Reason::UpToDate));
+        match newest.status {
+            Status::Failed if same => return Ok(self.hold_inherited(&inputs, "is failed")),
+            _ if same => {
+                tracing::info!(release = %self.key, "no changes");
+                self.context.remember(&self.key, |memory| {
+                    memory.adopted = Some((newest.version.clone(), inputs.digest.clone()));
+                });
+                return Ok(self.settle(&inputs, Reason::UpToDate));
+            }
+            _ => {}
         }
-        tracing::info!(release = %self.key, "difference detected during release comparison");
+        if self.was_rolled_back(&history, &inputs).await? {
+            return Ok(self.hold_inherited(&inputs, "was rolled back"));
+        }
         let owner = resource_id(&self.key);
         match after_difference(self.desired(&inputs.digest, &owner), self.attempt()) {
             Action::Hold => Ok(End::Held),
             _ => self.deploy(plan, history, inputs).await,
         }
+    }
+
+    /// Whether a revision that is not by us was made of these inputs. 1.4 compared values and templates, and upgraded
+    /// whenever a commit had touched the chart; so where the commit is another one, the objects have to be the same.
+    async fn is_recorded(
+        &mut self,
+        recorded: &Release,
+        history: &History,
+        inputs: &Inputs,
+    ) -> Result<bool, End> {
+        let chart = self.chart(inputs).await?;
+        let plan = as_recorded(recorded.revision);
+        let rendered = self.render(&chart, inputs, &plan, history).await?;
+        let config = self.config(inputs, Some(recorded));
+        let wanted = rendered.chart.unwrap_or_default();
+        if let Some(what) = difference(recorded, &wanted, &config) {
+            tracing::info!(
+                release = %self.key,
+                diff = what,
+                "difference detected during release comparison with version '{}'",
+                recorded.revision
+            );
+            return Ok(false);
+        }
+        let attempted = self.before.last_attempted_revision.as_ref();
+        if attempted.is_none_or(|attempted| *attempted == inputs.artifact.revision)
+            || same_objects(&recorded.manifest, &rendered.manifest)
+        {
+            return Ok(true);
+        }
+        // A chart that never prints the same twice tells nothing.
+        let again = self.render(&chart, inputs, &plan, history).await?;
+        Ok(!same_objects(&again.manifest, &rendered.manifest))
+    }
+
+    /// Whether 1.4 has tried these inputs, rolled back, and was not to try again: then the failed revision is what is
+    /// wanted, and not the one that is deployed.
+    async fn was_rolled_back(&mut self, history: &History, inputs: &Inputs) -> Result<bool, End> {
+        let count = self.before.rollback_count.unwrap_or(0);
+        let is_over = self.attempt().inherited
+            && self.before.is_true(ConditionType::RolledBack)
+            && !self.release.spec.rollback().allows_retry(count)
+            && self.before.last_attempted_revision.as_ref() == Some(&inputs.artifact.revision);
+        let newest = history.newest().map(|newest| newest.revision);
+        let tried = history.revisions().iter().rev().find(|revision| {
+            Some(revision.revision) != newest
+                && matches!(revision.status, Status::Failed | Status::Superseded)
+        });
+        let Some(tried) = tried.filter(|_| is_over) else {
+            return Ok(false);
+        };
+        let machine = helm_kube::get(self.release_key(), Driver::Secret, Some(tried.revision));
+        let stored = self.cluster.run(machine).await;
+        let stored =
+            stored.map_err(|error| self.fail(Trouble::of_cluster(Stage::Decision, &error)))?;
+        self.is_recorded(&stored.release, history, inputs).await
+    }
+
+    /// The inputs failed under 1.4, which waited for a person: nothing is done until something changes, and the
+    /// status says how.
+    fn hold_inherited(&mut self, inputs: &Inputs, what: &str) -> End {
+        let message = format!(
+            "the release {what} since before this daemon came, with these inputs: change them, or set the annotation \
+             {RECONCILE_ANNOTATION} to try again"
+        );
+        tracing::info!(release = %self.key, "no changes: {message}");
+        self.edit
+            .inherited(&Failure::stalled(Reason::UpgradeFailed, message));
+        let failures = self.before.rollback_count.unwrap_or(1).max(1);
+        let fields = self.edit.fields();
+        fields.last_attempted_digest = Some(inputs.digest.clone());
+        fields.failures = Some(failures);
+        End::Held
     }
 
     /// The object that a release made by another client belongs to, if its objects say so: 1.4's
@@ -91,5 +168,25 @@ impl Sync<'_> {
             }
         }
         Ok(None)
+    }
+}
+
+/// The plan by which a recorded revision was made, to render it again.
+fn as_recorded(revision: i64) -> RecoveryPlan {
+    let next = if revision <= 1 {
+        NextAction::Install {
+            revision: 1,
+            replaces: None,
+        }
+    } else {
+        NextAction::Upgrade {
+            revision,
+            base: revision - 1,
+        }
+    };
+    RecoveryPlan {
+        next,
+        abandon: Vec::new(),
+        supersede: Vec::new(),
     }
 }

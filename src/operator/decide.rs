@@ -35,6 +35,8 @@ pub struct Attempt<'a> {
     pub stalled: bool,
     /// Something has changed since: the spec, or a person asks for another try.
     pub renewed: bool,
+    /// The status is that of 1.4: it tells nothing of digests.
+    pub inherited: bool,
 }
 
 /// What to do.
@@ -134,6 +136,10 @@ fn failed(
     newest: &Revision,
     attempt: Attempt<'_>,
 ) -> Action {
+    if attempt.inherited && digest_of(newest).is_none() {
+        // 1.4 left it to a person; whether the cause is still there, the inputs tell.
+        return Action::Compare;
+    }
     let last_good = history
         .last_good_before(newest.revision)
         .map_or(0, |good| good.revision);
@@ -576,6 +582,16 @@ mod tests {
                 Action::TakeBack,
             ),
             (
+                "failed under 1.4",
+                desired(),
+                vec![revision(1, Superseded, None), revision(2, Failed, None)],
+                Attempt {
+                    inherited: true,
+                    ..Attempt::default()
+                },
+                Action::Compare,
+            ),
+            (
                 "an install failed for good",
                 desired(),
                 vec![],
@@ -683,6 +699,7 @@ mod tests {
                     failures: 9,
                     renewed: true,
                     succeeded: None,
+                    inherited: false,
                 };
                 let action = decided(desired(), revisions, attempt);
                 assert!(

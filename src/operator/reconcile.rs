@@ -396,6 +396,9 @@ impl<'a> Sync<'a> {
             failures: u32::try_from(self.before.failures.unwrap_or(0)).unwrap_or(u32::MAX),
             stalled: self.before.is_true(ConditionType::Stalled),
             renewed,
+            inherited: !renewed
+                && self.before.observed_generation.is_some()
+                && self.before.last_attempted_digest.is_none(),
         }
     }
 

@@ -363,6 +363,11 @@ impl StatusEdit {
         self.not_ready(failure);
     }
 
+    /// An earlier daemon left the release failed: its phase and conditions stay, and ours are added.
+    pub fn inherited(&mut self, failure: &Failure) {
+        self.not_ready(failure);
+    }
+
     /// The uninstall failed; it is tried again.
     pub fn uninstall_failed(&mut self, failure: &Failure) {
         self.fail_legacy(&[], Phase::UninstallFailed, "Uninstall failed", failure);
