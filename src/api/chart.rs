@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -12,16 +11,8 @@ use super::redact::SourceUrl;
 /// Where the chart comes from. Git and Helm repository fields live side by side, as in 1.4; when both
 /// are complete, git wins. A complete source is `git` and `path`; or `repository`, `name` and
 /// `version`; or `oci`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new(
-    "(has(self.git) && self.git != '' && has(self.path) && self.path != '') || \
-     (has(self.repository) && self.repository != '' && has(self.name) && self.name != '' && \
-      has(self.version) && self.version != '') || \
-     (has(self.oci) && self.oci.url != '')"
-).message(
-    "no complete chart source: give git and path, or repository, name and version, or oci.url"
-))]
 pub struct ChartSource {
     /// URL of a git repository: `https://…`, `ssh://…` or `git@host:path`.
     #[serde(skip_serializing_if = "Option::is_none")]

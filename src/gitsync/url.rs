@@ -93,6 +93,8 @@ pub struct RepositoryUrl {
     /// Percent-encoding as written; always starts with `/`, except in the scp form, where it may be relative to the
     /// home of the user.
     path: String,
+    /// Of the address of a Helm repository; it may hold a token, so it is never shown.
+    query: Option<Password>,
     scp: bool,
 }
 
@@ -113,13 +115,16 @@ impl RepositoryUrl {
     /// See [`UrlError`].
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         let url = Self::parse_chart_repository(text)?;
+        if url.query.is_some() {
+            return Err(UrlError::Invalid("it holds `?`, `#` or `\\`"));
+        }
         if url.path.trim_matches('/').is_empty() {
             return Err(UrlError::Invalid("it names a host but no repository"));
         }
         Ok(url)
     }
 
-    /// The same for the address of a Helm repository, which may be a host alone.
+    /// The same for the address of a Helm repository, which may be a host alone, and over HTTP may have a query.
     ///
     /// # Errors
     /// See [`UrlError`].
@@ -144,11 +149,20 @@ impl RepositoryUrl {
             "oci" => Scheme::Oci,
             other => return Err(UrlError::UnsupportedScheme(printable(other))),
         };
+        let (rest, query) = match rest.split_once('?') {
+            Some((rest, query)) if matches!(scheme, Scheme::Http | Scheme::Https) => {
+                (rest, Some(query))
+            }
+            _ => (rest, None),
+        };
         let (authority, path) = match rest.find('/') {
             Some(at) => rest.split_at(at),
             None => (rest, "/"),
         };
-        if path.contains(['?', '#', '\\']) || authority.contains(['?', '#', '\\']) {
+        if query.is_some_and(|query| query.contains(['#', '\\']))
+            || path.contains(['?', '#', '\\'])
+            || authority.contains(['?', '#', '\\'])
+        {
             return Err(UrlError::Invalid("it holds `?`, `#` or `\\`"));
         }
         let (user_info, address) = match authority.rsplit_once('@') {
@@ -165,6 +179,7 @@ impl RepositoryUrl {
             host,
             port,
             path: path.to_owned(),
+            query: query.map(|query| Password(Zeroizing::new(query.to_owned()))),
             scp: false,
         };
         url.checked()
@@ -186,6 +201,7 @@ impl RepositoryUrl {
             host: String::new(),
             port: None,
             path: path.to_owned(),
+            query: None,
             scp: false,
         }
     }
@@ -230,6 +246,7 @@ impl RepositoryUrl {
             host: host.to_ascii_lowercase(),
             port: None,
             path: path.to_owned(),
+            query: None,
             scp: true,
         };
         url.checked()
@@ -297,6 +314,12 @@ impl RepositoryUrl {
     #[must_use]
     pub fn expose_password(&self) -> Option<&str> {
         self.password.as_ref().map(|password| password.0.as_str())
+    }
+
+    /// The query of the address of a Helm repository, as written: it may hold a secret.
+    #[must_use]
+    pub fn expose_query(&self) -> Option<&str> {
+        self.query.as_ref().map(|query| query.0.as_str())
     }
 
     /// True when the URL itself brings credentials for http.

@@ -40,9 +40,9 @@ pub(crate) fn source_of(release: &HelmRelease, settings: &Settings) -> Result<So
             ..GitSource::new(parse(url.expose())?, path)
         })),
         ChartChoice::Repository { url, name, version } => {
-            let secret = pull_secret(release).or(secret);
             let version = Some(version.to_owned());
             if url.expose().starts_with("oci://") {
+                let secret = pull_secret(release).or(secret);
                 let joined = format!("{}/{name}", url.expose().trim_end_matches('/'));
                 return Ok(SourceRef::Oci(OciSource {
                     url: parse(&joined)?,
@@ -56,6 +56,7 @@ pub(crate) fn source_of(release: &HelmRelease, settings: &Settings) -> Result<So
                 name: name.to_owned(),
                 version,
                 secret,
+                pull_secret: pull_secret(release),
             }))
         }
         ChartChoice::Oci(oci) => Ok(SourceRef::Oci(OciSource {
@@ -163,7 +164,10 @@ fn parse(url: &str) -> Result<RepositoryUrl, Trouble> {
 }
 
 fn bad_url(error: UrlError) -> Trouble {
-    let message = format!("{error}; repository aliases are not known here: write the whole URL");
+    // Helm's words; plugins and aliases are what people mean by such addresses.
+    let message = format!(
+        "{error}: could not find protocol handler; repository aliases and plugins are not known here: write the whole URL"
+    );
     Trouble::new(Stage::Chart, Reason::SourceInvalid, message)
 }
 
@@ -263,7 +267,7 @@ mod tests {
             release(serde_json::json!({"repository": "stable", "name": "a", "version": "1"}));
         let alias = source_of(&alias, &settings(false)).unwrap_err();
         assert!(
-            alias.message.contains("aliases are not known"),
+            alias.message.contains("aliases and plugins are not known"),
             "{}",
             alias.message
         );

@@ -98,7 +98,10 @@ impl Charts {
         freshness: Freshness,
     ) -> Result<ChartArtifact, SourceError> {
         let url = http_url(&source.url)?;
-        let access = self.access(source.secret.as_ref(), &url).await?;
+        let access = match self.pull_access(source.pull_secret.as_ref()).await? {
+            Some(access) => access,
+            None => self.access(source.secret.as_ref(), &url).await?,
+        };
         let place = ChartPlace::Repository(url);
         let version = source.version.as_deref();
         self.fetch(&place, &access, &source.name, version, freshness)
@@ -296,6 +299,20 @@ impl Charts {
         }
     }
 
+    /// The login of `chartPullSecret`. Objects from the time when nobody read it may name one that is not there.
+    async fn pull_access(&self, secret: Option<&SecretRef>) -> Result<Option<Access>, SourceError> {
+        let Some(secret) = secret else {
+            return Ok(None);
+        };
+        match self.secrets.read(secret).await {
+            Err(super::SecretError::NotFound(secret)) => {
+                tracing::warn!(%secret, "chartPullSecret names a Secret that does not exist: no login is used");
+                Ok(None)
+            }
+            _ => Access::from_secret(&self.secret(secret).await?).map(Some),
+        }
+    }
+
     async fn secret(&self, secret: &SecretRef) -> Result<super::SecretData, SourceError> {
         self.secrets.read(secret).await.map_err(|error| {
             let reason = match &error {
@@ -395,6 +412,7 @@ fn http_url(url: &RepositoryUrl) -> Result<Url, SourceError> {
     if !matches!(parsed.scheme(), "http" | "https") {
         return Err(bad());
     }
+    parsed.set_query(url.expose_query());
     if let Some(user) = url.expose_user() {
         parsed.set_username(user).map_err(|()| bad())?;
         parsed

@@ -51,6 +51,8 @@ pub struct HelmRepositorySource {
     pub version: Option<String>,
     /// The Secret with the credentials of the repository.
     pub secret: Option<SecretRef>,
+    /// Another one that goes before it, if it is there: 1.4 had a field for it and never read it.
+    pub pull_secret: Option<SecretRef>,
 }
 
 /// A chart of an OCI registry: `spec.chart.repository: oci://…`.

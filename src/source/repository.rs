@@ -307,7 +307,12 @@ impl Repositories {
         access: &Access,
         freshness: Freshness,
     ) -> Result<Current, SourceError> {
-        let key = key_of(&[printable(repository).as_bytes(), &access.id()]);
+        let query = repository.query().unwrap_or_default();
+        let key = key_of(&[
+            printable(repository).as_bytes(),
+            query.as_bytes(),
+            &access.id(),
+        ]);
         let slot = self.indexes.slot(&key);
         let mut index = slot.lock().await;
         let path = self
@@ -444,7 +449,15 @@ impl Repositories {
         let version = version.filter(|text| is_exact(text))?;
         let id = access.id();
         let shown = printable(repository);
-        let key = key_of(&[shown.as_bytes(), &id, name.as_bytes(), version.as_bytes()]);
+        let query = repository.query().unwrap_or_default();
+        let parts = [
+            shown.as_bytes(),
+            query.as_bytes(),
+            &id,
+            name.as_bytes(),
+            version.as_bytes(),
+        ];
+        let key = key_of(&parts);
         Some(self.options.cache_dir.join("pins").join(key))
     }
 

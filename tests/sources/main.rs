@@ -129,6 +129,7 @@ fn source(url: &str, name: &str, version: &str) -> HelmRepositorySource {
         name: name.to_owned(),
         version: Some(version.to_owned()).filter(|text| !text.is_empty()),
         secret: None,
+        pull_secret: None,
     }
 }
 
