@@ -4,54 +4,137 @@ use std::borrow::Cow;
 use std::fmt;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 /// What the daemon knows about the release. Written by the status writer alone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HelmReleaseStatus {
     /// Generation that the last sync looked at.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "readable",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub observed_generation: Option<i64>,
     /// What the last sync did, or is doing.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "readable",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub phase: Option<Phase>,
     /// Name of the Helm release.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "readable",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub release_name: Option<String>,
     /// Status of the newest revision of the Helm release, in Helm's words.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "readable",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub release_status: Option<String>,
     /// Commit or chart version that was last deployed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "readable",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub revision: Option<String>,
     /// Commit or chart version that was last attempted.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "readable",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub last_attempted_revision: Option<String>,
     /// Rollbacks since the last success.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "readable",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub rollback_count: Option<i64>,
     /// Observations, one per type.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "readable_conditions",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub conditions: Option<Vec<Condition>>,
     /// Name and version of the chart that is deployed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "readable",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub chart: Option<String>,
     /// Digest of the inputs that are deployed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "readable",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub digest: Option<String>,
     /// Digest of the inputs that were last attempted.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "readable",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub last_attempted_digest: Option<String>,
     /// Failed attempts at `lastAttemptedDigest` in a row.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "readable",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub failures: Option<i64>,
     /// Digest of the inputs that wait for a gate.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "readable",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub waiting_digest: Option<String>,
     /// Value of the annotation `helm.fluxcd.io/reconcile-at` that was last acted on.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "readable",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub last_handled_reconcile_at: Option<String>,
+}
+
+/// A field of the status that another daemon may have written in another way: what cannot be read is absent. It must
+/// not make the object unreadable.
+fn readable<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: DeserializeOwned,
+{
+    let value = Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).ok())
+}
+
+/// The same for each condition.
+fn readable_conditions<'de, D>(deserializer: D) -> Result<Option<Vec<Condition>>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let Value::Array(items) = Value::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    let conditions = items
+        .into_iter()
+        .filter_map(|item| serde_json::from_value(item).ok());
+    Ok(Some(conditions.collect()))
 }
 
 /// The phases of 1.4, and `Pending` and `Suspended`.
@@ -313,6 +396,20 @@ impl HelmReleaseStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_status_that_another_daemon_wrote_is_read_as_far_as_it_can_be() {
+        let status: HelmReleaseStatus = serde_json::from_value(serde_json::json!({
+            "phase": "Migrating", "revision": 7, "releaseName": "web", "rollbackCount": null,
+            "observedGeneration": 3, "valuesChecksum": "old",
+            "conditions": [{"type": "Released", "status": "True"}, {"type": "Odd", "status": "Maybe"}, 7]
+        }))
+        .unwrap();
+        assert_eq!((status.phase, status.revision.as_deref()), (None, None));
+        assert_eq!(status.observed_generation, Some(3));
+        assert_eq!(status.release_name.as_deref(), Some("web"));
+        assert_eq!(status.conditions.map(|found| found.len()), Some(1));
+    }
 
     #[test]
     fn messages_are_cut_between_characters() {

@@ -4,15 +4,18 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use axum::http::Request;
 use helm_kube::{Cluster, ClusterOptions};
 use k8s_openapi::api::core::v1::Secret;
+use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Config};
+use kube::{Api, Client, Config};
+use tower::Layer as _;
 
 use super::trouble::{Stage, Trouble};
 use crate::api::{HelmRelease, NamespacedName, Reason};
 use crate::lock::{LeaderGuard, Leadership, guarded_client};
-use crate::watch::SourceKind;
+use crate::watch::{CutDepth, SourceKind};
 
 /// The most clients that are kept; those that were not used for the longest time go first.
 const MOST: usize = 64;
@@ -27,6 +30,7 @@ pub struct Clusters {
     config: Config,
     guard: LeaderGuard,
     own: Cluster,
+    objects: Client,
     others: Mutex<HashMap<Identity, (Cluster, Instant)>>,
 }
 
@@ -71,10 +75,12 @@ impl Clusters {
     pub fn new(config: Config, leadership: Leadership) -> Result<Self, kube::Error> {
         let guard = LeaderGuard::new(leadership);
         let own = connect(config.clone(), &guard)?;
+        let objects = cut(own.client());
         Ok(Self {
             config,
             guard,
             own,
+            objects,
             others: Mutex::default(),
         })
     }
@@ -83,6 +89,13 @@ impl Clusters {
     #[must_use]
     pub fn own(&self) -> &Cluster {
         &self.own
+    }
+
+    /// A client for HelmReleases and whatever else tenants write: what is nested too deeply in it is cut, so that no
+    /// object can make a list unreadable.
+    #[must_use]
+    pub fn objects(&self) -> &Client {
+        &self.objects
     }
 
     /// The daemon's own cluster, asked as the release's ServiceAccount: for values and gates.
@@ -197,6 +210,16 @@ impl Clusters {
 fn invalid(secret: &NamespacedName, why: &str) -> Trouble {
     let message = format!("{why}: the kubeconfig in Secret {secret} cannot be used");
     Trouble::new(Stage::Decision, Reason::KubeConfigInvalid, message)
+}
+
+/// The same client, which reads nothing that is nested too deeply.
+fn cut(client: &Client) -> Client {
+    let (inner, namespace) = (client.clone(), client.default_namespace().to_owned());
+    let send = tower::service_fn(move |request: Request<Body>| {
+        let inner = inner.clone();
+        async move { inner.send(request).await }
+    });
+    Client::new(CutDepth.layer(send), namespace)
 }
 
 fn connect(config: Config, guard: &LeaderGuard) -> Result<Cluster, kube::Error> {

@@ -12,6 +12,7 @@ mod digest;
 mod gates;
 mod hold;
 mod identity;
+mod odd;
 mod options;
 mod preview;
 mod queue;

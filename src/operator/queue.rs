@@ -172,11 +172,8 @@ impl Queue {
     #[must_use]
     pub fn len(&self) -> usize {
         let inner = self.lock();
-        inner
-            .places
-            .values()
-            .filter(|place| matches!(place, Place::Ready { .. }))
-            .count()
+        let lanes = inner.ready.values().flat_map(|lanes| lanes.keys.values());
+        lanes.map(VecDeque::len).sum()
     }
 
     /// Whether no key is ready to be taken.
@@ -470,5 +467,73 @@ mod tests {
         queue.forget(&key("b"));
         tokio::time::advance(Duration::from_secs(1)).await;
         assert!(nothing(&queue).await);
+    }
+
+    /// S-35: eight threads add, take and forget the same keys: no key is worked on twice at once, and a key that was
+    /// added last is taken.
+    #[test]
+    fn s35_a_key_is_never_worked_on_twice_at_once_and_none_is_lost() {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        const KEYS: usize = 16;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(8)
+            .enable_time()
+            .build()
+            .unwrap();
+        let queue = Arc::new(Queue::default());
+        let busy: Arc<[AtomicU32; KEYS]> = Arc::default();
+        let taken: Arc<[AtomicU32; KEYS]> = Arc::default();
+        let keys: Vec<_> = (0..KEYS)
+            .map(|number| NamespacedName::new(format!("n{}", number % 3), number.to_string()))
+            .collect();
+        let workers: Vec<_> = (0..4)
+            .map(|_| {
+                let (queue, busy, taken) = (queue.clone(), busy.clone(), taken.clone());
+                runtime.spawn(async move {
+                    while let Some(Taken { key, .. }) = queue.take().await {
+                        let at: usize = key.name.parse().unwrap();
+                        assert_eq!(busy[at].fetch_add(1, Ordering::SeqCst), 0, "{key} twice");
+                        taken[at].fetch_add(1, Ordering::SeqCst);
+                        tokio::task::yield_now().await;
+                        busy[at].fetch_sub(1, Ordering::SeqCst);
+                        queue.done(&key);
+                    }
+                })
+            })
+            .collect();
+        std::thread::scope(|scope| {
+            for thread in 0..4_usize {
+                let (queue, keys) = (&queue, &keys);
+                scope.spawn(move || {
+                    for round in 0..5_000_usize {
+                        let key = keys[(round * 7 + thread) % KEYS].clone();
+                        match round % 11 {
+                            0 => queue.forget(&key),
+                            1 => queue.add_after(key, Duration::ZERO, Priority::Periodic),
+                            _ => queue.add(key, Priority::Changed),
+                        }
+                    }
+                });
+            }
+        });
+        let before: Vec<u32> = taken
+            .iter()
+            .map(|count| count.load(Ordering::SeqCst))
+            .collect();
+        keys.iter()
+            .for_each(|key| queue.add(key.clone(), Priority::Changed));
+        let end = std::time::Instant::now() + Duration::from_secs(30);
+        let all_taken = || {
+            let counts = taken.iter().map(|count| count.load(Ordering::SeqCst));
+            counts.zip(&before).all(|(now, before)| now > *before)
+        };
+        while !all_taken() || queue.active() > 0 || !queue.is_empty() {
+            assert!(std::time::Instant::now() < end, "a key was lost");
+            std::thread::yield_now();
+        }
+        queue.close();
+        for worker in workers {
+            runtime.block_on(worker).unwrap();
+        }
     }
 }

@@ -56,8 +56,7 @@ async fn set_finalizer(
     wanted: bool,
 ) -> Result<(), String> {
     let key = release.key();
-    let api: Api<HelmRelease> =
-        Api::namespaced(context.clusters.own().client().clone(), &key.namespace);
+    let api: Api<HelmRelease> = Api::namespaced(context.clusters.objects().clone(), &key.namespace);
     let mut metadata = release.metadata.clone();
     for _ in 0..5 {
         let mut finalizers = metadata.finalizers.clone().unwrap_or_default();

@@ -12,17 +12,18 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::act::{Shutdown, Slot};
 use super::context::{Charts, Context, Settings};
 use super::identity::Clusters;
+use super::odd::{remove_bad, report_bad};
 use super::queue::{Queue, Taken};
 use super::reconcile::{Next, sync};
 use super::remove::remove;
 use super::report::plan_next;
-use crate::api::{HelmRelease, HelmReleaseSpec, NamespacedName, Reason};
+use crate::api::{HelmRelease, NamespacedName, Reason};
 use crate::gitsync::Changes;
 use crate::lock::{Leadership, LockError, ReleaseLocks};
 use crate::source::Sources;
 use crate::status::{EventNote, EventRecorder, Failure, StatusEdit, StatusWriter, refreshed};
 use crate::telemetry::Metrics;
-use crate::watch::{BadRelease, CacheEvent, Cached, Caches};
+use crate::watch::{CacheEvent, Cached, Caches};
 
 /// What an operator is made of.
 #[derive(Debug)]
@@ -86,7 +87,7 @@ impl Operator {
             metrics,
             instance,
         } = parts;
-        let client = clusters.own().client().clone();
+        let client = clusters.objects().clone();
         let http = reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(10))
             .build()?;
@@ -252,7 +253,10 @@ async fn process(context: Arc<Context>, key: NamespacedName, mut slot: Slot) -> 
     };
     let release = match cached {
         Cached::Good(release) => release,
-        Cached::Bad(bad) => return report_bad(&context, &key, &bad).await,
+        Cached::Bad(bad) if bad.metadata.deletion_timestamp.is_some() => {
+            return remove_bad(&context, &key, &bad, &mut slot).await;
+        }
+        Cached::Bad(bad) => return report_bad(&context, &bad).await,
     };
     let lock = match context.locks.try_lock(&release.release_key()) {
         Ok(lock) => lock,
@@ -293,21 +297,8 @@ async fn report_panic(context: &Context, key: &NamespacedName, message: &str) {
     report(context, &release, &failure).await;
 }
 
-/// An object that cannot be read: an older CRD let something pass. Only it is concerned.
-async fn report_bad(context: &Context, key: &NamespacedName, bad: &BadRelease) -> Next {
-    let mut release = HelmRelease::new(&key.name, HelmReleaseSpec::default());
-    release.metadata = bad.metadata.clone();
-    let text = format!("the object cannot be read: {}: correct its spec", bad.error);
-    report(
-        context,
-        &release,
-        &Failure::stalled(Reason::InvalidSpec, text),
-    )
-    .await;
-    Next::OnChange
-}
-
-async fn report(context: &Context, release: &HelmRelease, failure: &Failure) {
+/// Writes a failure that is not that of a sync.
+pub(super) async fn report(context: &Context, release: &HelmRelease, failure: &Failure) {
     let before = context.status.current(release);
     let generation = release.metadata.generation.unwrap_or(0);
     let mut edit = StatusEdit::new(

@@ -4,10 +4,12 @@
 //! values; the metadata of ConfigMaps, which hold values, approvals and gates. Nothing but HelmReleases and
 //! the metadata of release records is kept.
 
+mod depth;
 mod records;
 mod releases;
 mod stream;
 
+pub use depth::CutDepth;
 pub use records::Records;
 pub use releases::{BadRelease, Cached, Releases};
 pub use stream::{CacheEvent, Caches, Scope, SourceKind};

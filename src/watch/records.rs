@@ -258,4 +258,35 @@ mod tests {
         other.metadata.labels = None;
         assert_eq!(records.apply(&other), None);
     }
+
+    /// S-35: records of the same releases come and go on eight threads; every history that is read is in order, and the
+    /// texts that records share are not lost.
+    #[test]
+    fn s35_histories_are_in_order_while_records_come_and_go() {
+        let records = Records::default();
+        std::thread::scope(|scope| {
+            for thread in 0..8_i64 {
+                let records = &records;
+                scope.spawn(move || {
+                    for round in 0..1_500_i64 {
+                        let release = format!("r{}", (round + thread) % 3);
+                        let object = secret(&release, round % 9 + 1, "superseded");
+                        if (round + thread) % 3 == 0 {
+                            records.delete(&object);
+                        } else {
+                            records.apply(&object);
+                        }
+                        let history = records.history(&demo(&release));
+                        let seen = history.revisions();
+                        assert!(seen.is_sorted_by(|a, b| a.revision < b.revision));
+                        assert!(seen.iter().all(|revision| {
+                            revision.annotations.get(DIGEST).map(String::as_str) == Some("d")
+                        }));
+                    }
+                });
+            }
+        });
+        (1..=9).for_each(|revision| drop(records.apply(&secret("r0", revision, "deployed"))));
+        assert_eq!(records.history(&demo("r0")).revisions().len(), 9);
+    }
 }

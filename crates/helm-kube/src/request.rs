@@ -175,7 +175,7 @@ impl ApiStatus {
         Self {
             code,
             reason: text(&parsed, "reason"),
-            message: short(&message, 4096),
+            message: short(&without_values(&message), 4096),
             details_kind: text(details, "kind"),
             causes: causes(details),
             retry_after: retry_after.or_else(|| seconds(details)),
@@ -220,6 +220,29 @@ impl ApiStatus {
     pub fn has_cause(&self, reason: &str) -> bool {
         self.causes.iter().any(|cause| cause.reason == reason)
     }
+}
+
+/// A server-side apply of a value of the wrong type is answered with that value, which may be a secret: what was got is
+/// left out, the field and what was expected stay.
+fn without_values(message: &str) -> String {
+    const GOT: &str = ", got &";
+    if !message.contains(GOT) {
+        return message.to_owned();
+    }
+    let mut kept: Vec<String> = Vec::new();
+    let mut in_value = false;
+    for line in message.lines() {
+        // Each error is one line that begins with its field; a value may go over several.
+        if in_value && !line.trim_start().starts_with('.') {
+            continue;
+        }
+        in_value = line.contains(GOT);
+        kept.push(match line.split_once(GOT) {
+            Some((before, _)) => format!("{before}, got something else"),
+            None => line.to_owned(),
+        });
+    }
+    kept.join("\n")
 }
 
 fn causes(details: &Value) -> Vec<ApiCause> {
@@ -276,6 +299,23 @@ mod tests {
         assert!(!status.is_stale());
         assert_eq!(status.causes[0].field, ".spec.replicas");
         assert_eq!(status.details_kind, "deployments");
+    }
+
+    #[test]
+    fn values_of_the_wrong_type_are_not_repeated() {
+        for (message, expected) in [
+            ("no such thing", "no such thing"),
+            (
+                "failed to create typed patch object (a/b; /v1, Kind=Secret): .stringData: expected map, got &{canary}",
+                "failed to create typed patch object (a/b; /v1, Kind=Secret): .stringData: expected map, got something else",
+            ),
+            (
+                "errors:\n  .a: expected string, got &value.valueUnstructured{Value:1}\n  .b: expected map, got &{one\ntwo canary}\n  .c: field not declared in schema",
+                "errors:\n  .a: expected string, got something else\n  .b: expected map, got something else\n  .c: field not declared in schema",
+            ),
+        ] {
+            assert_eq!(without_values(message), expected);
+        }
     }
 
     #[test]

@@ -143,7 +143,7 @@ async fn daemon(flags: &Flags, logs: LogHandle) -> Result<()> {
         identity: served,
     };
     let webhook = webhook::start(&flags.webhook, &namespace, webhook).await?;
-    let (caches, changes) = Caches::start(clusters.own().client(), &scope);
+    let (caches, changes) = Caches::start(clusters.objects(), &scope);
     let parts = Parts {
         settings,
         clusters,
@@ -265,6 +265,10 @@ async fn config(flags: &Flags) -> Result<Config> {
     // A watch that is never answered, or whose connection died without a word, ends by this. One that
     // is alive is ended earlier, by the API server.
     config.read_timeout = Some(flags.watch_timeout + Duration::from_secs(5));
+    // Audit logs tell clients apart by it.
+    let agent = concat!("helm-operator/", env!("CARGO_PKG_VERSION"));
+    let agent = axum::http::HeaderValue::from_static(agent);
+    config.headers.push((axum::http::header::USER_AGENT, agent));
     Ok(config)
 }
 

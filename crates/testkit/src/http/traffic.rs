@@ -29,6 +29,8 @@ pub struct Exchange {
     pub agent: String,
     /// The `Authorization`, as it was sent.
     pub authorization: Option<String>,
+    /// The user that it was made as, `Impersonate-User`.
+    pub impersonated: Option<String>,
     /// The `Git-Protocol`, such as `version=2`.
     pub git_protocol: Option<String>,
     /// When it came, since the server started.
@@ -236,6 +238,7 @@ impl Inner {
             query: request.uri.query().unwrap_or_default().to_owned(),
             agent: header("user-agent").unwrap_or_default(),
             authorization: header("authorization"),
+            impersonated: header("impersonate-user"),
             git_protocol: header("git-protocol"),
             at: self.start.elapsed(),
             status: None,
