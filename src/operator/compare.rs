@@ -51,7 +51,10 @@ fn first_difference(a: &Tree, b: &Tree, path: &mut String) -> bool {
         path.push_str(&key.to_text());
         let differs = match (old.get(key), new.get(key)) {
             (Some(old), Some(new)) => first_difference(old, new, path),
-            _ => true,
+            (old, _) => {
+                path.push_str(if old.is_none() { " (new)" } else { " (gone)" });
+                true
+            }
         };
         if differs {
             return true;

@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use testkit::{ControlPlane, DaemonOptions, GitRepository, Options, Rig, is_ready};
+
+use super::samples::Samples;
 
 /// How long anything may take.
 const LIMIT: Duration = Duration::from_secs(900);
@@ -16,10 +18,10 @@ const IN_NAMESPACE: usize = 100;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The binary that is measured: a release build.
+    /// The binary that is measured, a release build; it is built if none is named.
     #[arg(long)]
-    binary: PathBuf,
-    /// How many releases there are.
+    binary: Option<PathBuf>,
+    /// How many releases there are: edits are measured among ten, a hundred … and all of them.
     #[arg(long, default_value_t = 1000)]
     releases: usize,
     /// How many git repositories their charts come from.
@@ -28,7 +30,10 @@ pub(crate) struct Arguments {
     /// Seconds of the steady state that are measured.
     #[arg(long, default_value_t = 600)]
     seconds: u64,
-    /// How many edits are measured.
+    /// Seconds that the fleet is left alone before that.
+    #[arg(long, default_value_t = 30)]
+    settle: u64,
+    /// How many edits are measured at each size.
     #[arg(long, default_value_t = 100)]
     edits: usize,
     /// More flags of the daemon.
@@ -36,28 +41,115 @@ pub(crate) struct Arguments {
     flag: Vec<String>,
 }
 
+impl Arguments {
+    /// A fleet that is measured every day, in about a minute.
+    pub(super) fn short(binary: &Path) -> Self {
+        Self {
+            binary: Some(binary.to_owned()),
+            releases: 100,
+            repositories: 4,
+            seconds: 30,
+            settle: 10,
+            edits: 30,
+            flag: Vec::new(),
+        }
+    }
+
+    /// Ten, a hundred, a thousand … up to all of them.
+    fn sizes(&self) -> Vec<usize> {
+        let tens = std::iter::successors(Some(10_usize), |size| size.checked_mul(10));
+        let mut sizes: Vec<usize> = tens.take_while(|size| *size < self.releases).collect();
+        sizes.push(self.releases);
+        sizes
+    }
+}
+
+/// One figure and what it should be.
+struct Figure {
+    what: String,
+    is: f64,
+    unit: &'static str,
+    goal: Option<f64>,
+}
+
+/// The figures so far.
+#[derive(Default)]
+struct Figures(Vec<Figure>);
+
+impl Figures {
+    fn add(&mut self, what: impl Into<String>, is: f64, unit: &'static str, goal: Option<f64>) {
+        let what = what.into();
+        println!("  … {what}: {is:.2} {unit}");
+        self.0.push(Figure {
+            what,
+            is,
+            unit,
+            goal,
+        });
+    }
+
+    fn print(&self) {
+        println!(
+            "\n{:<58} {:>10} {:<8} {:>10}",
+            "fleet", "measured", "", "goal"
+        );
+        for Figure {
+            what,
+            is,
+            unit,
+            goal,
+        } in &self.0
+        {
+            let goal = goal.map_or(String::new(), |goal| {
+                format!("{goal:>10} {}", if *is <= goal { "met" } else { "MISSED" })
+            });
+            println!("{what:<58} {is:>10.2} {unit:<8} {goal}");
+        }
+    }
+}
+
 pub(crate) fn run(arguments: &Arguments) -> Result<()> {
-    let plane = ControlPlane::start(Options::default())?;
+    let binary = match &arguments.binary {
+        Some(binary) => binary.clone(),
+        None => super::release_binary()?,
+    };
+    let options = Options {
+        audit: true,
+        ..Options::default()
+    };
+    let plane = ControlPlane::start(options)?;
     let flags: Vec<&str> = arguments.flag.iter().map(String::as_str).collect();
-    let options = DaemonOptions::local(&arguments.binary, plane.kubeconfig(), &flags);
+    let options = DaemonOptions::local(&binary, plane.kubeconfig(), &flags);
     let mut rig = Rig::start_with(&plane, options)?;
+    let mut figures = Figures::default();
     let base = memory(&rig)?;
-    println!("base memory: {base} KiB");
-    let fleet = Fleet::make(&rig, arguments)?;
-    println!(
-        "{} releases deployed in {:.1} s",
-        arguments.releases,
-        fleet.took.as_secs_f64()
-    );
-    steady(&rig, arguments, base)?;
-    edit(&rig, &fleet, arguments)?;
-    cold_start(&mut rig, arguments, base)
+    figures.add("base memory", mebibytes(base), "MiB", Some(25.0));
+    let mut fleet = Fleet::make(&rig, arguments)?;
+    for size in arguments.sizes() {
+        let took = fleet.grow(&rig, size)?;
+        figures.add(
+            format!("deploying up to {size} releases"),
+            took.as_secs_f64(),
+            "s",
+            None,
+        );
+        edit(&rig, &fleet, arguments.edits, &mut figures)?;
+    }
+    steady(&rig, arguments, base, &mut figures)?;
+    cold_start(&mut rig, arguments, base, &mut figures)?;
+    figures.print();
+    Ok(())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn mebibytes(kibibytes: u64) -> f64 {
+    kibibytes as f64 / 1024.0
 }
 
 struct Fleet {
     namespaces: Vec<String>,
     repositories: Vec<GitRepository>,
-    took: Duration,
+    size: usize,
 }
 
 impl Fleet {
@@ -69,24 +161,30 @@ impl Fleet {
         let namespaces: Vec<String> = (0..count)
             .map(|_| rig.plane.namespace("fleet"))
             .collect::<Result<_>>()?;
-        let start = Instant::now();
-        let mut fleet = Self {
+        Ok(Self {
             namespaces,
             repositories,
-            took: Duration::ZERO,
-        };
-        for (index, namespace) in fleet.namespaces.iter().enumerate() {
-            let first = index * IN_NAMESPACE;
-            let last = (first + IN_NAMESPACE).min(arguments.releases);
+            size: 0,
+        })
+    }
+
+    /// Adds releases up to this number, and waits until all are ready.
+    fn grow(&mut self, rig: &Rig<'_>, size: usize) -> Result<Duration> {
+        let start = Instant::now();
+        for (index, namespace) in self.namespaces.iter().enumerate() {
+            let first = (index * IN_NAMESPACE).max(self.size);
+            let last = ((index + 1) * IN_NAMESPACE).min(size);
             let mut manifests = String::new();
             for number in first..last {
-                manifests.push_str(&fleet.manifest(number, "good morning")?);
+                manifests.push_str(&self.manifest(number, "good morning")?);
             }
-            rig.apply(namespace, &manifests)?;
+            if !manifests.is_empty() {
+                rig.apply(namespace, &manifests)?;
+            }
         }
-        fleet.wait_for_all(rig, arguments.releases)?;
-        fleet.took = start.elapsed();
-        Ok(fleet)
+        self.size = size;
+        self.wait_for_all(rig, size)?;
+        Ok(start.elapsed())
     }
 
     fn manifest(&self, number: usize, greeting: &str) -> Result<String> {
@@ -166,88 +264,111 @@ fn cpu(rig: &Rig<'_>) -> Result<f64> {
     Ok((next()? + next()?) / 100.0)
 }
 
-fn steady(rig: &Rig<'_>, arguments: &Arguments, base: u64) -> Result<()> {
-    std::thread::sleep(Duration::from_secs(30));
-    let before = (
-        rig.plane.request_counts()?,
-        cpu(rig)?,
-        rig.git.traffic().count(),
-    );
+/// The requests that the daemon has made so far: writes with their paths, and reads. The lease is left out.
+fn requests(rig: &Rig<'_>) -> Result<(Vec<String>, usize)> {
+    let entries = rig.plane.audit()?;
+    let ours = entries.iter().filter(|entry| {
+        entry.agent.starts_with("helm-operator/") && !entry.uri.contains("/leases")
+    });
+    let (reads, writes): (Vec<_>, Vec<_>) =
+        ours.partition(|entry| matches!(entry.verb.as_str(), "get" | "list" | "watch"));
+    let writes = writes
+        .iter()
+        .map(|entry| format!("{} {}", entry.verb, entry.uri));
+    Ok((writes.collect(), reads.len()))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn steady(rig: &Rig<'_>, arguments: &Arguments, base: u64, figures: &mut Figures) -> Result<()> {
+    std::thread::sleep(Duration::from_secs(arguments.settle));
+    let git = rig.git.traffic().count();
+    let (writes, reads) = requests(rig)?;
+    let used = cpu(rig)?;
     std::thread::sleep(Duration::from_secs(arguments.seconds));
-    let after = (
-        rig.plane.request_counts()?,
-        cpu(rig)?,
-        rig.git.traffic().count(),
+    let used = cpu(rig)? - used;
+    let (now, now_reads) = requests(rig)?;
+    let git = rig.git.traffic().count() - git;
+    let seconds = arguments.seconds as f64;
+    let of = format!(
+        "steady, {} releases, {} s",
+        arguments.releases, arguments.seconds
     );
-    let minutes = arguments.seconds as f64 / 60.0;
-    let added = after.0.since(&before.0);
-    let writes: u64 = added.writes().values().sum();
-    let used = after.1 - before.1;
-    let now = memory(rig)?;
-    println!("steady state, {} s:", arguments.seconds);
-    println!("  API writes, leases aside: {writes} {:?}", added.writes());
-    println!(
-        "  all API requests a minute (with leases and our own look): {:.1}",
-        added.total() as f64 / minutes
+    let new = now.get(writes.len()..).unwrap_or_default();
+    for write in new.iter().take(10) {
+        println!("  a write: {write}");
+    }
+    figures.add(format!("{of}: API writes"), new.len() as f64, "", Some(0.0));
+    let reads = (now_reads - reads) as f64 / seconds * 60.0;
+    figures.add(format!("{of}: API reads"), reads, "/min", Some(5.0));
+    figures.add(
+        format!("{of}: git requests"),
+        git as f64 / seconds * 60.0,
+        "/min",
+        None,
     );
-    println!(
-        "  git requests a minute: {:.1}",
-        (after.2 - before.2) as f64 / minutes
+    figures.add(
+        format!("{of}: CPU"),
+        used / seconds * 100.0,
+        "% core",
+        Some(0.2),
     );
-    println!(
-        "  CPU: {:.3} % of a core",
-        used / arguments.seconds as f64 * 100.0
+    figures.add(
+        format!("{of}: memory"),
+        each_over(base, memory(rig)?, arguments.releases),
+        "KiB each",
+        Some(8.0),
     );
-    println!("  memory: {}", each_over(base, now, arguments.releases));
     Ok(())
 }
 
-/// From the moment that an edit is stored to the moment that the object says so.
-fn edit(rig: &Rig<'_>, fleet: &Fleet, arguments: &Arguments) -> Result<()> {
-    let mut times = Vec::new();
-    for round in 0..arguments.edits {
-        let number = (round * 37) % arguments.releases;
+/// From the moment that an edit is stored to the moment that its objects are as it says.
+fn edit(rig: &Rig<'_>, fleet: &Fleet, edits: usize, figures: &mut Figures) -> Result<()> {
+    let mut times = Samples::default();
+    for round in 0..edits {
+        let number = (round * 37) % fleet.size;
         let namespace = fleet
             .namespaces
             .get(number / IN_NAMESPACE)
             .context("no namespace")?;
-        let greeting = format!("round {round}");
+        let greeting = format!("round {round} of {}", fleet.size);
         rig.apply(namespace, &fleet.manifest(number, &greeting)?)?;
         let start = Instant::now();
         let path = format!("/api/v1/namespaces/{namespace}/configmaps/r{number}");
-        loop {
-            let map = rig.plane.get(&path)?;
-            if map["data"]["greeting"] == greeting.as_str() {
-                break;
-            }
+        while rig.plane.get(&path)?["data"]["greeting"] != greeting.as_str() {
             ensure!(
                 start.elapsed() < Duration::from_secs(60),
                 "{path} does not change"
             );
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(2));
         }
         times.push(start.elapsed());
     }
-    times.sort();
-    let at = |share: usize| {
-        times
-            .get(times.len() * share / 100)
-            .or(times.last())
-            .copied()
-    };
-    println!(
-        "one edited among {}: median {:?}, p99 {:?}",
-        arguments.releases,
-        at(50),
-        at(99)
+    let milliseconds = |part| times.quantile(part).as_secs_f64() * 1000.0;
+    let of = format!("one edited among {}", fleet.size);
+    figures.add(
+        format!("{of}: median to deployed"),
+        milliseconds(0.5),
+        "ms",
+        None,
+    );
+    figures.add(
+        format!("{of}: p99 to deployed"),
+        milliseconds(0.99),
+        "ms",
+        Some(150.0),
     );
     Ok(())
 }
 
-fn cold_start(rig: &mut Rig<'_>, arguments: &Arguments, base: u64) -> Result<()> {
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn cold_start(
+    rig: &mut Rig<'_>,
+    arguments: &Arguments,
+    base: u64,
+    figures: &mut Figures,
+) -> Result<()> {
     rig.daemon.terminate()?;
-    std::thread::sleep(Duration::from_secs(2));
-    let before = rig.plane.request_counts()?;
+    let (writes, reads) = requests(rig)?;
     let start = Instant::now();
     rig.daemon.spawn_again()?;
     rig.daemon.wait_until_ready()?;
@@ -266,24 +387,45 @@ fn cold_start(rig: &mut Rig<'_>, arguments: &Arguments, base: u64) -> Result<()>
         std::thread::sleep(Duration::from_millis(20));
     }
     let took = start.elapsed();
-    std::thread::sleep(Duration::from_secs(15));
-    let added = rig.plane.request_counts()?.since(&before);
-    println!(
-        "cold start: caches filled after {:.2} s, all verified after {:.2} s, {} writes {:?}, {} requests",
+    let used = cpu(rig)?;
+    std::thread::sleep(Duration::from_secs(arguments.settle.min(15)));
+    let (now, now_reads) = requests(rig)?;
+    let new = now.get(writes.len()..).unwrap_or_default();
+    for write in new.iter().take(10) {
+        println!("  a write: {write}");
+    }
+    let of = format!("cold start, {} releases", arguments.releases);
+    figures.add(
+        format!("{of}: caches filled"),
         ready.as_secs_f64(),
-        took.as_secs_f64(),
-        added.writes().values().sum::<u64>(),
-        added.writes(),
-        added.total()
+        "s",
+        None,
     );
-    println!(
-        "  memory after it: {}",
-        each_over(base, memory(rig)?, arguments.releases)
+    figures.add(
+        format!("{of}: all verified"),
+        took.as_secs_f64(),
+        "s",
+        Some(3.0),
+    );
+    figures.add(format!("{of}: API writes"), new.len() as f64, "", Some(0.0));
+    figures.add(
+        format!("{of}: API reads"),
+        (now_reads - reads) as f64,
+        "",
+        None,
+    );
+    figures.add(format!("{of}: CPU"), used, "s", None);
+    figures.add(
+        format!("{of}: memory"),
+        each_over(base, memory(rig)?, arguments.releases),
+        "KiB each",
+        Some(8.0),
     );
     Ok(())
 }
 
-fn each_over(base: u64, now: u64, releases: usize) -> String {
-    let each = now.saturating_sub(base) as f64 / releases as f64;
-    format!("{now} KiB, {each:.1} KiB a release over the base")
+/// Memory above the base for each release, in KiB.
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn each_over(base: u64, now: u64, releases: usize) -> f64 {
+    now.saturating_sub(base) as f64 / releases as f64
 }

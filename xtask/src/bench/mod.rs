@@ -44,7 +44,8 @@ struct Programs {
     ours: PathBuf,
 }
 
-pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+/// Builds the release binary.
+fn release_binary() -> Result<PathBuf> {
     println!("building the release binary (first time about 10 minutes) …");
     let built = cargo::build(&[
         "build",
@@ -53,7 +54,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         "--bin=helm-operator",
     ])?;
     let ours = built.into_iter().find(|it| it.name == "helm-operator");
-    let ours = ours.context("cargo has built no helm-operator")?.path;
+    Ok(ours.context("cargo has built no helm-operator")?.path)
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let ours = release_binary()?;
     let programs = Programs {
         tools: Tools::locate(ToolSet::Base)?,
         ours,
@@ -66,6 +71,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     rows.extend(deploy::run(&programs, arguments)?);
     rows.extend(podinfo::run(&programs, arguments)?);
     print(&rows);
+    if arguments.wants("fleet") {
+        fleet::run(&fleet::Arguments::short(&programs.ours))?;
+    }
     Ok(())
 }
 
