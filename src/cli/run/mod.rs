@@ -23,7 +23,8 @@ use crate::gitsync::{
 use crate::lock::{LeaderLease, Leadership, LeaseSettings, ReleaseLocks};
 use crate::operator::{ClusterSecrets, Clusters, Operator, Parts, Settings, Stopped};
 use crate::server::{
-    Health, Hooks, ServerState, debug_routes, hook_routes, routes, serve, sources_routes,
+    Health, Hooks, ServerState, ToLeader, debug_routes, hook_routes, routes, serve, sources_routes,
+    to_leader,
 };
 use crate::source::{Charts, ImportedRepository, RepositoryOptions, SecretReader, Sources, import};
 use crate::telemetry::{LogFormat, LogHandle, Metrics, MirrorMetrics, Traces, init_logs};
