@@ -149,7 +149,7 @@ fn git_words(rig: &Rig<'_>, namespace: &str) -> Vec<(&'static str, String)> {
     let root = rig.git.repository(&format!("{namespace}-root")).unwrap();
     for (repository, path) in [(&deploy, "charts/hello/"), (&root, "")] {
         let write = |file: &str, content: &str| {
-            repository.write(&format!("{path}{file}"), content).unwrap()
+            repository.write(&format!("{path}{file}"), content).unwrap();
         };
         write(
             "Chart.yaml",

@@ -50,7 +50,7 @@ fn write_charts(bench: &Bench) {
         bench
             .repository
             .write(&format!("charts/walk/{file}"), content)
-            .unwrap()
+            .unwrap();
     };
     let object = |kind: &str, name: &str, body: &str| {
         format!(
@@ -155,7 +155,7 @@ fn change(dice: &mut Dice, spec: &mut Value) {
                 json!({"b": null}),
                 json!({"b": {"c": [1, "x"]}}),
                 json!(7),
-            ])
+            ]);
         }
         5 => spec["values"] = json!({"fresh": number}),
         6 => spec["chart"]["ref"] = dice.pick(&[json!("main"), json!("two"), json!("v3.0.0")]),
@@ -190,14 +190,14 @@ fn change(dice: &mut Dice, spec: &mut Value) {
                 json!({"enable": true}),
                 json!({"enable": true, "wait": true, "retry": true}),
                 json!(null),
-            ])
+            ]);
         }
         15 => {
             spec["test"] = dice.pick(&[
                 json!({"enable": true}),
                 json!({"enable": true, "ignoreFailures": true}),
                 json!(null),
-            ])
+            ]);
         }
         16 => {
             spec["interval"] = dice.pick(&[json!("5m"), json!(120), json!(null)]);

@@ -167,7 +167,7 @@ fn a_new_leader_deploys_nothing_older_than_the_last_one_did() {
     first.wait_until_leading(LIMIT);
     let second = fleet.start(&seldom);
     let sync = |replica: &Replica<'_>| {
-        assert_eq!(replica.daemon.post("/api/v1/sync-git", "").unwrap().0, 200)
+        assert_eq!(replica.daemon.post("/api/v1/sync-git", "").unwrap().0, 200);
     };
     let old = fleet.repository.head().unwrap();
     fleet.wait_for(&old, &[&first]);
