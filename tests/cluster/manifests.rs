@@ -2,6 +2,7 @@
 //! to become of it.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -132,9 +133,11 @@ fn chart_server(path: &str) -> ChartServer {
         ];
         let archive = chart_archive("hello", version, &files).unwrap();
         server.put(&format!("{path}/hello-{version}.tgz"), archive);
-        index += &format!(
-            "  - {{apiVersion: v2, name: hello, version: {version}, urls: [hello-{version}.tgz]}}\n"
-        );
+        writeln!(
+            index,
+            "  - {{apiVersion: v2, name: hello, version: {version}, urls: [hello-{version}.tgz]}}"
+        )
+        .unwrap();
     }
     server.put(&format!("{path}/index.yaml"), index.into_bytes());
     server

@@ -361,6 +361,7 @@ impl Facts {
             failures: u32::from(self.has_failed),
             stalled: self.stalled,
             renewed: self.renewed,
+            inherited: false,
         };
         decide(desired, history, attempt, self.next, self.adopted.digest())
     }

@@ -417,6 +417,7 @@ impl<'a> Sync<'a> {
             failures: u32::try_from(self.before.failures.unwrap_or(0)).unwrap(),
             stalled: self.before.is_true(ConditionType::Stalled),
             renewed: self.is_renewed(),
+            inherited: false,
         };
         // What another client deploys here is never what is wanted.
         decide(desired, history, attempt, next, Some("another client's"))
