@@ -350,6 +350,7 @@ impl Executor<'_> {
     #[inline]
     fn admit(&self, frame: &Frame<'_>, held: Held, parameter: Type) -> Run<Value> {
         match (parameter, &held.value) {
+            (Type::Any, Value::Object(object)) => Ok(object.copied().unwrap_or(held.value)),
             (Type::Any, _) | (Type::String, Value::String(_)) => Ok(held.value),
             _ => self.admit_typed(frame, held, parameter),
         }

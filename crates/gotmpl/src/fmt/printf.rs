@@ -173,7 +173,11 @@ impl Reader<'_> {
     fn integer_argument(&mut self) -> Option<i64> {
         let value = self.arguments.get(self.argument)?;
         self.argument += 1;
-        let number = match value {
+        let basic = match value {
+            Value::Object(object) => object.as_basic()?,
+            value => value.clone(),
+        };
+        let number = match &basic {
             Value::Int(number) | Value::Int64(number) => *number,
             Value::Int32(number) => i64::from(*number),
             Value::Uint8(number) => i64::from(*number),

@@ -65,6 +65,11 @@ pub trait Object {
         self.to_json()
     }
 
+    /// Text that yaml.v3 prints without quotes, whatever it looks like: a time.
+    fn to_plain_yaml(&self) -> Option<Str> {
+        None
+    }
+
     /// As [`json_fields`](Self::json_fields), for [`to_yaml`](Self::to_yaml).
     fn yaml_fields(&self) -> &'static [&'static str] {
         &[]
@@ -101,6 +106,12 @@ pub trait Object {
 
     /// What `%v` prints: `String()` where the type has one.
     fn display(&self) -> Str;
+
+    /// The copy that an argument of type `any` gets, where it behaves otherwise than the value in
+    /// its place: a struct whose `String()` has a pointer for its receiver prints its fields then.
+    fn copied(&self) -> Option<Value> {
+        None
+    }
 
     /// For a downcast by the functions that made it.
     fn as_any(&self) -> &dyn std::any::Any;

@@ -348,6 +348,12 @@ impl Writer for YamlWriter {
     }
 
     fn object(&mut self, object: &dyn Object) -> Result<(), Stop> {
+        if self.dialect == Dialect::V3
+            && let Some(text) = object.to_plain_yaml()
+        {
+            self.word(&text);
+            return Ok(());
+        }
         match self.dialect {
             Dialect::V3 => write_encoded(self, object, object.to_yaml(), object.yaml_fields()),
             _ => write_encoded(self, object, object.to_json(), object.json_fields()),

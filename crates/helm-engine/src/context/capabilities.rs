@@ -9,9 +9,10 @@ use crate::capabilities::{Capabilities, HelmVersion, KubeVersion};
 
 pub(super) fn object(capabilities: &Capabilities) -> Value {
     Value::Object(Rc::new(CapabilitiesObject {
-        kube_version: Value::Object(Rc::new(KubeVersionObject(
-            capabilities.kube_version.clone(),
-        ))),
+        kube_version: Value::Object(Rc::new(KubeVersionObject {
+            version: Rc::new(capabilities.kube_version.clone()),
+            copied: false,
+        })),
         api_versions: Value::Object(Rc::new(VersionSet(List::strings(
             capabilities.api_versions.iter().map(String::as_str),
         )))),
@@ -69,6 +70,33 @@ impl Object for CapabilitiesObject {
         &["KubeVersion", "APIVersions", "HelmVersion"]
     }
 
+    fn to_yaml(&self) -> Option<Value> {
+        Some(lower_cased(self.members()))
+    }
+
+    fn yaml_fields(&self) -> &'static [&'static str] {
+        &["kubeversion", "apiversions", "helmversion"]
+    }
+
+    fn members(&self) -> Option<Vec<(&'static str, Value)>> {
+        let kube_version = match &self.kube_version {
+            Value::Object(object) => object.copied(),
+            _ => None,
+        };
+        Some(vec![
+            (
+                "KubeVersion",
+                kube_version.unwrap_or_else(|| self.kube_version.clone()),
+            ),
+            ("APIVersions", self.api_versions.clone()),
+            ("HelmVersion", self.helm_version.clone()),
+        ])
+    }
+
+    fn is_stringer(&self) -> bool {
+        false
+    }
+
     fn display(&self) -> Str {
         Str::default()
     }
@@ -78,8 +106,14 @@ impl Object for CapabilitiesObject {
     }
 }
 
-/// Go's `common.KubeVersion`, which prints as its normalised version.
-struct KubeVersionObject(KubeVersion);
+/// Go's `common.KubeVersion`, which prints as its normalised version, by a method that a copy of it
+/// has not: `{{ .Capabilities.KubeVersion }}` is `v1.37.0`, and `quote` of it is
+/// `"{v1.37.0 v1.37.0 1 37}"`.
+#[derive(Clone)]
+struct KubeVersionObject {
+    version: Rc<KubeVersion>,
+    copied: bool,
+}
 
 impl Object for KubeVersionObject {
     fn go_type(&self) -> &'static str {
@@ -88,15 +122,16 @@ impl Object for KubeVersionObject {
 
     fn field(&self, name: &str) -> Option<Value> {
         Some(Value::string(match name {
-            "Version" => self.0.version.as_str(),
-            "Major" => &self.0.major,
-            "Minor" => &self.0.minor,
+            "Version" => self.version.version.as_str(),
+            "Major" => &self.version.major,
+            "Minor" => &self.version.minor,
             _ => return None,
         }))
     }
 
     fn signature(&self, name: &str) -> Option<Signature> {
-        matches!(name, "String" | "GitVersion").then_some(Signature {
+        let known = !self.copied && matches!(name, "String" | "GitVersion");
+        known.then_some(Signature {
             parameters: &[],
             variadic: None,
         })
@@ -104,8 +139,9 @@ impl Object for KubeVersionObject {
 
     fn call(&self, name: &str, arguments: &[Value]) -> Option<Result<Value, String>> {
         match (name, arguments) {
-            ("String", []) => Some(Ok(Value::string(self.0.as_str()))),
-            ("GitVersion", []) => Some(Ok(Value::string(self.0.version.as_str()))),
+            _ if self.copied => None,
+            ("String", []) => Some(Ok(Value::string(self.version.as_str()))),
+            ("GitVersion", []) => Some(Ok(Value::string(self.version.version.as_str()))),
             _ => None,
         }
     }
@@ -122,13 +158,58 @@ impl Object for KubeVersionObject {
         &["Version", "Major", "Minor"]
     }
 
+    fn to_yaml(&self) -> Option<Value> {
+        Some(lower_cased(self.members()))
+    }
+
+    fn yaml_fields(&self) -> &'static [&'static str] {
+        &["version", "major", "minor"]
+    }
+
+    fn members(&self) -> Option<Vec<(&'static str, Value)>> {
+        let normalized = self.version.normalized.as_deref().unwrap_or_default();
+        Some(vec![
+            ("Version", Value::string(self.version.version.as_str())),
+            ("normalizedVersion", Value::string(normalized)),
+            ("Major", Value::string(self.version.major.as_str())),
+            ("Minor", Value::string(self.version.minor.as_str())),
+        ])
+    }
+
+    fn is_stringer(&self) -> bool {
+        !self.copied
+    }
+
+    fn copied(&self) -> Option<Value> {
+        (!self.copied).then(|| {
+            Value::Object(Rc::new(Self {
+                copied: true,
+                ..self.clone()
+            }))
+        })
+    }
+
+    fn equals(&self, other: &dyn Object) -> bool {
+        let other = other.as_any().downcast_ref::<Self>();
+        other.is_some_and(|other| self.version == other.version)
+    }
+
     fn display(&self) -> Str {
-        self.0.as_str().into()
+        self.version.as_str().into()
     }
 
     fn as_any(&self) -> &dyn Any {
         self
     }
+}
+
+/// The exported fields of a struct as yaml.v3 names them.
+fn lower_cased(members: Option<Vec<(&'static str, Value)>>) -> Value {
+    let members = members.unwrap_or_default().into_iter();
+    let exported = members.filter(|(name, _)| name.starts_with(|first: char| first.is_uppercase()));
+    Value::Map(Map::from_entries(exported.map(|(name, value)| {
+        (Str::from(name.to_ascii_lowercase()), value)
+    })))
 }
 
 /// Go's `common.VersionSet`, a `[]string` with a method.
@@ -216,17 +297,41 @@ impl Object for HelmVersionObject {
         ]
     }
 
-    fn display(&self) -> Str {
-        let version = &self.0;
-        format!(
-            "{{{} {} {} {} {}}}",
-            version.version,
-            version.git_commit,
-            version.git_tree_state,
-            version.go_version,
-            version.kube_client_version
+    fn to_yaml(&self) -> Option<Value> {
+        Some(lower_cased(self.members()))
+    }
+
+    fn yaml_fields(&self) -> &'static [&'static str] {
+        &[
+            "version",
+            "gitcommit",
+            "gittreestate",
+            "goversion",
+            "kubeclientversion",
+        ]
+    }
+
+    fn members(&self) -> Option<Vec<(&'static str, Value)>> {
+        let names = [
+            "Version",
+            "GitCommit",
+            "GitTreeState",
+            "GoVersion",
+            "KubeClientVersion",
+        ];
+        Some(
+            names
+                .map(|name| (name, self.field(name).unwrap_or(Value::Nil)))
+                .to_vec(),
         )
-        .into()
+    }
+
+    fn is_stringer(&self) -> bool {
+        false
+    }
+
+    fn display(&self) -> Str {
+        Str::default()
     }
 
     fn as_any(&self) -> &dyn Any {

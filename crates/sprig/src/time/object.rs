@@ -67,6 +67,11 @@ impl Object for TimeObject {
         ))
     }
 
+    fn to_plain_yaml(&self) -> Option<Str> {
+        let text = self.0.format(b"2006-01-02T15:04:05.999999999Z07:00");
+        Some(text.into())
+    }
+
     fn equals(&self, other: &dyn Object) -> bool {
         other.as_any().downcast_ref::<Self>().is_some_and(|other| {
             (self.0.seconds, self.0.nanos) == (other.0.seconds, other.0.nanos)

@@ -9,12 +9,20 @@ use super::fault;
 use super::{LOCAL_DATE, LOCAL_DATETIME, LOCAL_TIME};
 use crate::time::{Time, Zone, time_value, wall_seconds};
 
+const UTF16_PREFIX: usize = 6;
+const NUL_BYTES: &str =
+    "files cannot contain NULL bytes; probably using UTF-16; TOML files must be UTF-8";
+
 /// A document as a map. The error is a text like BurntSushi's.
 pub(super) fn read(text: &[u8], local_offset: i64) -> Result<Map, String> {
     let text = std::str::from_utf8(text).map_err(|error| {
         let line = line_of(text, error.valid_up_to());
         format!("toml: line {line}: invalid UTF-8 byte")
     })?;
+    // The original looks for UTF-16 in the first bytes only.
+    if text.bytes().take(UTF16_PREFIX).any(|byte| byte == 0) {
+        return Err(format!("toml: line 1: {NUL_BYTES}"));
+    }
     let document = DeTable::parse(text).map_err(|error| error_text(text, &error))?;
     let reader = Reader { text, local_offset };
     reader.table(document.get_ref())

@@ -75,6 +75,8 @@ impl Writer {
     /// A value under the current keys.
     fn entry(&mut self, value: &Value, depth: usize) -> Result<(), Fault> {
         match kind(value, depth)? {
+            // Only at the top, where nothing has left it out before.
+            Kind::Nil if matches!(value, Value::List(_)) => self.key_value(value, depth, false),
             Kind::Nil => Ok(()),
             Kind::Plain | Kind::Array => self.key_value(value, depth, false),
             Kind::TableArray => self.table_array(value, depth),
@@ -265,7 +267,8 @@ fn entries(value: &Value) -> Vec<(Str, Value)> {
             Some(map) => Table::Map(map),
             None => {
                 let members = object.members().unwrap_or_default();
-                let members = members.into_iter();
+                let exported = |name: &str| name.starts_with(|first: char| first.is_uppercase());
+                let members = members.into_iter().filter(|(name, _)| exported(name));
                 Table::Struct(members.map(|(name, value)| (name.into(), value)).collect())
             }
         },
