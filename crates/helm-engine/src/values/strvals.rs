@@ -115,6 +115,12 @@ trait Grammar {
         true
     }
 
+    /// Whether an empty value at the end of the text ends the reading there and then, so that what
+    /// comes after the value is not done. It shows in `a[0].b=`: a new element is not added.
+    fn ends_at_nothing(&self) -> bool {
+        true
+    }
+
     /// The value behind `=`, consumed with the comma after it.
     fn value(&mut self, rest: &mut Chars<'_>) -> Parsed<Tree> {
         if rest.as_str().is_empty() {
@@ -186,6 +192,10 @@ impl<R: FnMut(&str) -> Result<Vec<u8>, String>> Grammar for Files<R> {
 struct Json;
 
 impl Grammar for Json {
+    fn ends_at_nothing(&self) -> bool {
+        false
+    }
+
     fn value(&mut self, rest: &mut Chars<'_>) -> Parsed<Tree> {
         if skip_blanks_and_comma(rest) {
             return Ok(Tree::Null);
@@ -217,6 +227,10 @@ fn skip_blanks_and_comma(rest: &mut Chars<'_>) -> bool {
 struct Literal;
 
 impl Grammar for Literal {
+    fn ends_at_nothing(&self) -> bool {
+        false
+    }
+
     fn key_ends(&self) -> &'static [char] {
         &['=', '[', '.']
     }
@@ -270,9 +284,10 @@ impl Parser<'_> {
             None => fault(format!("key {} has no value", quote(&key))),
             Some('[') => self.index_of(data, &key, dots),
             Some('=') => {
+                let ends = self.grammar.ends_at_nothing() && self.rest.as_str().is_empty();
                 let value = self.grammar.value(&mut self.rest)?;
                 set(data, &key, value);
-                Ok(())
+                if ends { Err(Stop::End) } else { Ok(()) }
             }
             Some(',') => fault(format!(
                 "key {} has no value (cannot end with ,)",
@@ -326,12 +341,8 @@ impl Parser<'_> {
         if end.is_none() {
             return Err(Stop::End);
         }
-        text.parse::<i64>().or_else(|error| {
-            use std::num::IntErrorKind::{NegOverflow, PosOverflow};
-            let why = match error.kind() {
-                PosOverflow | NegOverflow => "value out of range",
-                _ => "invalid syntax",
-            };
+        text.parse::<i64>().or_else(|_| {
+            let why = atoi_fault(&text);
             let text = quote(&text);
             fault(format!(
                 "error parsing index: strconv.Atoi: parsing {text}: {why}"
@@ -374,7 +385,11 @@ impl Parser<'_> {
             Some(Tree::List(inner)) => inner,
             Some(other) => return unexpected(&other, "[]interface {}"),
         };
-        self.item(&mut inner, next, dots)?;
+        let done = self.item(&mut inner, next, dots);
+        if done.is_err() {
+            put_back(list, index, Tree::List(inner));
+            return done;
+        }
         self.set_index(list, index, Tree::List(inner))
     }
 
@@ -384,7 +399,11 @@ impl Parser<'_> {
             Some(Tree::Map(inner)) => inner,
             _ => Entries::new(),
         };
-        self.key(&mut inner, dots)?;
+        let done = self.key(&mut inner, dots);
+        if done.is_err() {
+            put_back(list, index, Tree::Map(inner));
+            return done;
+        }
         self.set_index(list, index, Tree::Map(inner))
     }
 
@@ -406,6 +425,36 @@ impl Parser<'_> {
             *slot = value;
         }
         Ok(())
+    }
+}
+
+/// What Go's `strconv.Atoi` says of a text that is no index: it stops at the first character that is
+/// no digit, or where the number leaves 64 bits.
+fn atoi_fault(text: &str) -> &'static str {
+    let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let mut number = 0_u64;
+    for character in digits.chars() {
+        let Some(digit) = character.to_digit(10) else {
+            return "invalid syntax";
+        };
+        let next = number.checked_mul(10);
+        match next.and_then(|next| next.checked_add(u64::from(digit))) {
+            Some(next) => number = next,
+            None => return "value out of range",
+        }
+    }
+    match digits.is_empty() {
+        true => "invalid syntax",
+        false => "value out of range",
+    }
+}
+
+/// Leaves an element as it was changed before a fault, if it was there before.
+fn put_back(list: &mut [Tree], index: i64, value: Tree) {
+    if let Some(slot) = slot(list, index)
+        && !matches!((&*slot, &value), (Tree::Null, Tree::List(items)) if items.is_empty())
+    {
+        *slot = value;
     }
 }
 
