@@ -13,6 +13,12 @@ pub(crate) fn warn(level: &str, texts: impl IntoIterator<Item = impl AsRef<str>>
     }
 }
 
+/// Writes a line to standard error.
+pub(crate) fn note(text: &str) {
+    // A note that cannot be printed is no reason to fail.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
 /// Writes to standard output, where nothing else is written.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();

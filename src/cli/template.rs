@@ -15,7 +15,7 @@ use helm_engine::{
 };
 
 use super::chart::{check_release_name, load_installable, locate};
-use super::output::{print, warn};
+use super::output::{note, print, warn};
 use super::values::ValuesFlags;
 
 /// Render a chart locally and print it, as `helm template` does.
@@ -157,8 +157,26 @@ struct UnusedFlags {
     labels: Vec<String>,
 }
 
+impl UnusedFlags {
+    /// Says what helm says of flags that are on their way out.
+    fn note(&self) {
+        for (given, flag) in [
+            (self.hide_notes, "hide-notes"),
+            (self.render_subchart_notes, "render-subchart-notes"),
+        ] {
+            if given {
+                note(&format!(
+                    "Flag --{flag} has been deprecated, this flag has no effect for \
+                     'helm template' and will be removed in Helm 5"
+                ));
+            }
+        }
+    }
+}
+
 /// Renders and prints.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    arguments.unused.note();
     arguments.refuse_what_needs_a_cluster()?;
     arguments.release.capabilities()?;
     let (name, chart_name) = arguments.name_and_chart()?;
