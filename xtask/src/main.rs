@@ -10,6 +10,7 @@ mod bench;
 mod cargo;
 mod cluster;
 mod demo;
+mod fuzz;
 mod generated;
 mod golden;
 mod test;
@@ -32,6 +33,8 @@ enum Task {
     Docs,
     /// Writes tests/golden/expected from what the stock helm does with tests/golden/cases.
     Golden(golden::Arguments),
+    /// Tries mutated inputs on everything that reads what others wrote.
+    Fuzz(fuzz::Arguments),
     /// Starts a throw-away cluster and keeps it until stdin ends or Ctrl-C.
     Cluster,
     /// Shows an install and an upgrade in a throw-away cluster, or in that of $KUBECONFIG.
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
         Task::Crd => generated::crd(),
         Task::Docs => generated::docs(),
         Task::Golden(arguments) => golden::run(&arguments),
+        Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Cluster => cluster::run(),
         Task::Demo => demo::run(),
         Task::Bench(arguments) => bench::run(&arguments),

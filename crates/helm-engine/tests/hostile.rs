@@ -196,6 +196,24 @@ fn paths_that_lead_elsewhere_are_refused() {
 }
 
 #[test]
+fn the_last_of_two_entries_of_one_name_counts() {
+    let packed = archive(&[
+        file("c/Chart.yaml", CHART),
+        file("c/values.yaml", "a: 1\nb: 1\n"),
+        file("c/values.yaml", "a: 2\n"),
+        file("c/templates/t.yaml", "one: 1\n"),
+        file("c/templates/t.yaml", "two: {{ .Values | toJson }}\n"),
+    ]);
+    let chart = load_archive(&*packed, &Limits::default()).unwrap().chart;
+    let values = read_values(b"").unwrap();
+    let rendered = render(&chart, &values, &RenderOptions::default()).unwrap();
+    assert_eq!(
+        rendered.manifest,
+        "---\n# Source: c/templates/t.yaml\ntwo: {\"a\":2}\n\n"
+    );
+}
+
+#[test]
 fn links_in_an_archive_are_empty_files() {
     let mut tar = Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
     let mut header = Header::new_gnu();
