@@ -14,7 +14,7 @@ use helm_engine::{
 use sprig::semver::{Constraints, Version};
 
 use super::charts::{LoginFlags, block_on};
-use super::output::print;
+use super::output::{print, table};
 use crate::source::{ChartPlace, Charts, Freshness};
 
 /// Manage a chart's dependencies.
@@ -93,7 +93,7 @@ fn list(path: &Path) -> Result<()> {
         } = dependency.clone();
         rows.push([name, version, repository, state]);
     }
-    print(&format!("{}\n{}", table(&rows), strangers(path, &all)))
+    print(&format!("{}\n{}", table(&rows, 80), strangers(path, &all)))
 }
 
 /// A path without the `.` that stand for nothing.
@@ -102,29 +102,6 @@ fn without_dots(path: &Path) -> PathBuf {
     parts
         .filter(|part| !matches!(part, std::path::Component::CurDir))
         .collect()
-}
-
-/// Columns padded with blanks to the widest cell, a tab between them, each at most 80 wide.
-fn table(rows: &[[String; 4]]) -> String {
-    let cut = |text: &String| match text.chars().count() {
-        0..=80 => text.clone(),
-        _ => text.chars().take(77).chain("...".chars()).collect(),
-    };
-    let rows: Vec<[String; 4]> = rows.iter().map(|row| row.each_ref().map(cut)).collect();
-    let mut widths = [0; 4];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
-        }
-    }
-    let line = |row: &[String; 4]| {
-        let cells = row
-            .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{cell:<width$}"));
-        cells.collect::<Vec<_>>().join("\t") + "\n"
-    };
-    rows.iter().map(line).collect()
 }
 
 /// What helm calls the state of a dependency in `charts/`.

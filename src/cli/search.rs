@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 use sprig::semver::Constraints;
 
 use super::charts::{ChartFlags, block_on, place};
-use super::output::print;
+use super::output::{print, table};
 use crate::source::{ChartPlace, Listed};
 
 /// List the versions of a chart in a repository or a registry, newest first; without a chart, the
@@ -27,6 +27,10 @@ pub(crate) struct Arguments {
     #[arg(short = 'l', long)]
     versions: bool,
 
+    /// maximum column width for output table
+    #[arg(long, default_value = "50")]
+    max_col_width: usize,
+
     /// format of the output
     #[arg(short, long, value_enum, default_value = "table")]
     output: Format,
@@ -36,6 +40,7 @@ pub(crate) struct Arguments {
 enum Format {
     Table,
     Json,
+    Yaml,
 }
 
 /// Prints what there is.
@@ -61,15 +66,18 @@ async fn versions(arguments: &Arguments, chart: &str) -> Result<()> {
     let matches = |entry: &Listed| {
         sprig::semver::Version::parse(&entry.version).is_ok_and(|version| range.check(&version))
     };
+    let newest: Vec<String> = listed.iter().take(5).map(|it| it.version.clone()).collect();
     let count = if arguments.versions { usize::MAX } else { 1 };
     let found: Vec<Listed> = listed.into_iter().filter(matches).take(count).collect();
     if found.is_empty() {
         bail!(
-            "{name} has no version that satisfies {:?}",
-            arguments.flags.wanted().unwrap_or("*")
+            "{name} has no version that satisfies {:?}: the newest are {}",
+            arguments.flags.wanted().unwrap_or("*"),
+            newest.join(", ")
         );
     }
-    show(arguments.output, &name, &found)
+    // As it was written: with the alias of its repository, as helm shows it.
+    show(arguments, chart, &found)
 }
 
 async fn names(arguments: &Arguments) -> Result<()> {
@@ -84,39 +92,58 @@ async fn names(arguments: &Arguments) -> Result<()> {
     let access = arguments.flags.login.access(&charts, &place)?;
     let names = charts.names(url, &access).await?;
     match arguments.output {
-        Format::Json => print(&format!("{}\n", serde_json::to_string(&names)?)),
+        Format::Json | Format::Yaml => encoded(arguments.output, &serde_json::to_string(&names)?),
         Format::Table => print(&format!("NAME\n{}\n", names.join("\n"))),
     }
 }
 
-fn show(output: Format, name: &str, found: &[Listed]) -> Result<()> {
-    if output == Format::Json {
-        return print(&format!("{}\n", serde_json::to_string(found)?));
+/// A version as `helm search repo` shows it.
+#[derive(serde::Serialize)]
+struct Row<'a> {
+    name: &'a str,
+    version: &'a str,
+    app_version: &'a str,
+    description: &'a str,
+}
+
+fn show(arguments: &Arguments, name: &str, found: &[Listed]) -> Result<()> {
+    let row = |entry: &Listed| {
+        let Listed {
+            version,
+            app_version,
+            description,
+            ..
+        } = entry.clone();
+        [name.to_owned(), version, app_version, description]
+    };
+    match arguments.output {
+        Format::Table => {
+            let head = ["NAME", "CHART VERSION", "APP VERSION", "DESCRIPTION"].map(str::to_owned);
+            let rows: Vec<[String; 4]> =
+                std::iter::once(head).chain(found.iter().map(row)).collect();
+            print(&table(&rows, arguments.max_col_width))
+        }
+        Format::Json | Format::Yaml => {
+            let rows: Vec<Row<'_>> = found
+                .iter()
+                .map(|entry| Row {
+                    name,
+                    version: &entry.version,
+                    app_version: &entry.app_version,
+                    description: &entry.description,
+                })
+                .collect();
+            encoded(arguments.output, &serde_json::to_string(&rows)?)
+        }
     }
-    let width = found
-        .iter()
-        .map(|entry| entry.version.len())
-        .max()
-        .unwrap_or(0)
-        .max(13);
-    let app = found
-        .iter()
-        .map(|entry| entry.app_version.len())
-        .max()
-        .unwrap_or(0)
-        .max(11);
-    let mut text = format!(
-        "{:<width$}\t{:<app$}\tDESCRIPTION\n",
-        "CHART VERSION", "APP VERSION"
-    );
-    for entry in found {
-        let note = if entry.deprecated { "DEPRECATED " } else { "" };
-        let line = format!(
-            "{:<width$}\t{:<app$}\t{note}{}",
-            entry.version, entry.app_version, entry.description
-        );
-        text.push_str(line.trim_end());
-        text.push('\n');
+}
+
+fn encoded(output: Format, json: &str) -> Result<()> {
+    match output {
+        Format::Yaml => {
+            let tree = goyaml::read(json.as_bytes())?;
+            print(&String::from_utf8(goyaml::to_yaml_tree(&tree)?)?)
+        }
+        Format::Json | Format::Table => print(&format!("{json}\n")),
     }
-    print(&format!("{name}\n{text}"))
 }
