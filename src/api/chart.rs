@@ -34,10 +34,11 @@ pub struct ChartSource {
     /// with the credentials of the daemon.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub submodules: Option<bool>,
-    /// Use signed commits of the git repository only.
+    /// Use the chart only if it is signed: the commit of a git repository, the provenance file of a chart in a Helm
+    /// repository, the cosign signature or the provenance of a chart in a registry.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub verify: Option<CommitVerification>,
-    /// Absolute URL of a Helm repository. Aliases are not known here.
+    pub verify: Option<Verification>,
+    /// Absolute URL of a Helm repository or of a folder of a registry (`oci://…`), or `@NAME` for an imported repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repository: Option<SourceUrl>,
     /// Name of the chart in the Helm repository, without an alias.
@@ -67,8 +68,9 @@ pub struct SecretRef {
 /// Who must have signed the commit of a git chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct CommitVerification {
-    /// Secret with the public keys: OpenSSH keys in `*.pub` or `allowed_signers`, OpenPGP keys in `*.asc`.
+pub struct Verification {
+    /// Secret with the public keys. For commits: OpenSSH keys in `*.pub` or `allowed_signers`, OpenPGP keys in `*.asc`.
+    /// For charts: PEM keys of cosign in `*.pub`, OpenPGP keys in `*.asc`. One signature by one of them is enough.
     pub secret_ref: SecretRef,
 }
 

@@ -27,8 +27,7 @@ mod values;
 mod warnings;
 
 pub use chart::{
-    ChartChoice, ChartSource, CommitVerification, IncompleteChart, NamespacedName, OciSource,
-    SecretRef,
+    ChartChoice, ChartSource, IncompleteChart, NamespacedName, OciSource, SecretRef, Verification,
 };
 pub use crd::{crd, crd_yaml};
 pub use duration::{Duration, InvalidDuration};

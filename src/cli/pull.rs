@@ -2,13 +2,15 @@
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use helm_engine::{Limits, read_archive};
 
 use super::charts::{ChartFlags, archive_url, block_on, place};
-use crate::source::Freshness;
+use super::output::print;
+use crate::source::{ChartPlace, Freshness, SourceError, verify_provenance};
 
 /// Download a chart from a repository or a registry and (optionally) unpack it in a directory.
 ///
@@ -33,6 +35,18 @@ pub(crate) struct Arguments {
     #[arg(long)]
     untar: bool,
 
+    /// fetch the provenance file, but don't perform verification
+    #[arg(long)]
+    prov: bool,
+
+    /// verify the package before using it
+    #[arg(long)]
+    verify: bool,
+
+    /// location of public keys used for verification [default: ~/.gnupg/pubring.gpg]
+    #[arg(long)]
+    keyring: Option<PathBuf>,
+
     /// if untar is specified, this flag specifies the name of the directory into which the chart is expanded
     #[arg(long, default_value = ".")]
     untardir: PathBuf,
@@ -49,15 +63,48 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 async fn pull(arguments: &Arguments, reference: &str) -> Result<()> {
+    let fetched = fetch(arguments, reference).await?;
+    if fetched.name.contains(['/', '\\'])
+        || fetched.name.starts_with('.')
+        || fetched.name.is_empty()
+    {
+        bail!(
+            "the chart would be written to {:?}, which is no name for a file",
+            fetched.name
+        );
+    }
+    if let (true, Some(provenance)) = (arguments.verify, &fetched.provenance) {
+        verify(arguments, &fetched, provenance)?;
+    }
+    save(arguments, &fetched)
+}
+
+/// An archive by its file name, and its provenance if it was asked for.
+struct Fetched {
+    name: String,
+    content: Arc<Vec<u8>>,
+    provenance: Option<Vec<u8>>,
+}
+
+async fn fetch(arguments: &Arguments, reference: &str) -> Result<Fetched> {
     let repository = arguments.flags.repo.as_deref();
     let registries = [repository.unwrap_or_default(), reference];
     let charts = arguments.flags.login.charts(&registries)?;
+    let is_signed = arguments.verify || arguments.prov;
     if let Some(url) = archive_url(reference).filter(|_| repository.is_none()) {
-        let place = crate::source::ChartPlace::Repository(url.clone());
+        let place = ChartPlace::Repository(url.clone());
         let access = arguments.flags.login.access(&charts, &place)?;
-        let content = charts.download(&url, &access).await?;
-        let name = url.path().rsplit('/').next().unwrap_or_default();
-        return save(arguments, name, &content);
+        let content = Arc::new(charts.download(&url, &access).await?);
+        let provenance = match is_signed {
+            true => wanted_file(arguments, charts.provenance_of(&url, &access).await)?,
+            false => None,
+        };
+        let name = url.path().rsplit('/').next().unwrap_or_default().to_owned();
+        return Ok(Fetched {
+            name,
+            content,
+            provenance,
+        });
     }
     let (place, name) = place(&charts, repository, reference)?;
     let access = arguments.flags.login.access(&charts, &place)?;
@@ -65,20 +112,78 @@ async fn pull(arguments: &Arguments, reference: &str) -> Result<()> {
     let (version, content) = charts
         .archive(&place, &access, &name, wanted, Freshness::by_interval())
         .await?;
-    save(arguments, &format!("{name}-{version}.tgz"), &content)
+    let provenance = match is_signed {
+        true => wanted_file(
+            arguments,
+            charts.provenance(&place, &access, &name, &version).await,
+        )?,
+        false => None,
+    };
+    Ok(Fetched {
+        name: format!("{name}-{version}.tgz"),
+        content,
+        provenance,
+    })
 }
 
-fn save(arguments: &Arguments, name: &str, content: &[u8]) -> Result<()> {
-    if name.is_empty() || name.contains(['/', '\\']) || name.starts_with('.') {
-        bail!("the chart would be written to {name:?}, which is no name for a file");
+/// With `--verify` there has to be a provenance file; with `--prov` it is taken if there is one.
+fn wanted_file(
+    arguments: &Arguments,
+    found: Result<Vec<u8>, SourceError>,
+) -> Result<Option<Vec<u8>>> {
+    match found {
+        Ok(provenance) => Ok(Some(provenance)),
+        Err(error) if arguments.verify => Err(error).context("failed to fetch provenance"),
+        Err(error) => {
+            super::output::warn("WARNING", [format!("Verification not found: {error}")]);
+            Ok(None)
+        }
     }
+}
+
+/// Says who signed, as helm does.
+fn verify(arguments: &Arguments, fetched: &Fetched, provenance: &[u8]) -> Result<()> {
+    let path = arguments.keyring.clone().unwrap_or_else(default_keyring);
+    let ring =
+        fs::read(&path).with_context(|| format!("cannot read the keys of {}", path.display()))?;
+    let signer = verify_provenance(&ring, provenance, &fetched.name, &fetched.content)?;
+    let names = signer
+        .names
+        .iter()
+        .map(|name| format!("Signed by: {name}\n"));
+    let text = format!(
+        "{}Using Key With Fingerprint: {}\nChart Hash Verified: {}\n",
+        names.collect::<String>(),
+        signer.fingerprint,
+        signer.digest
+    );
+    print(&text)
+}
+
+/// Where GnuPG kept the public keys, and helm looks for them.
+fn default_keyring() -> PathBuf {
+    let home = std::env::var_os("GNUPGHOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".gnupg")));
+    home.unwrap_or_default().join("pubring.gpg")
+}
+
+fn save(arguments: &Arguments, fetched: &Fetched) -> Result<()> {
     if arguments.untar {
-        return unpack(&arguments.destination.join(&arguments.untardir), content);
+        let directory = arguments.destination.join(&arguments.untardir);
+        return unpack(&directory, &fetched.content);
     }
-    fs::create_dir_all(&arguments.destination)
-        .with_context(|| format!("cannot make {}", arguments.destination.display()))?;
-    let path = arguments.destination.join(name);
-    fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))
+    let directory = &arguments.destination;
+    fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make {}", directory.display()))?;
+    let write = |name: &str, content: &[u8]| {
+        let path = directory.join(name);
+        fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))
+    };
+    write(&fetched.name, &fetched.content)?;
+    match &fetched.provenance {
+        Some(provenance) => write(&format!("{}.prov", fetched.name), provenance),
+        None => Ok(()),
+    }
 }
 
 /// Writes the files of an archive below a directory of the chart's name.

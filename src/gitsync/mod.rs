@@ -36,5 +36,6 @@ pub use error::{Reason, SourceError};
 pub use mirrors::{MirrorState, MirrorStatus, Mirrors, RefStatus};
 pub use options::{DaemonCredentials, Limits, Options, Policy};
 pub use schedule::{Schedule, ScheduleError};
+pub(crate) use signature::{Keyring, Outcome};
 pub use source::{GitSource, ReleaseKey};
 pub use url::{RepositoryUrl, Scheme, UrlError};

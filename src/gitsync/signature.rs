@@ -4,6 +4,7 @@
 //! commit passes when one of exactly these keys signed it. Expiry and revocation are not looked at: a key is trusted as
 //! long as it is in the Secret.
 
+mod cleartext;
 mod openpgp;
 mod ssh;
 
@@ -88,12 +89,70 @@ impl Signers {
     }
 }
 
+/// OpenPGP keys for what is signed besides commits.
+#[derive(Debug, Default)]
+pub(crate) struct Keyring(Vec<openpgp::PublicKey>);
+
+/// A text that one of the keys has signed.
+#[derive(Debug)]
+pub(crate) struct SignedText {
+    /// The text.
+    pub(crate) text: String,
+    /// The fingerprint of the primary key, in upper-case hex.
+    pub(crate) fingerprint: String,
+    /// The user ids of the key.
+    pub(crate) names: Vec<String>,
+}
+
+impl Keyring {
+    /// The keys of a ring: armored, binary, or GnuPG's `pubring.kbx`.
+    pub(crate) fn read(content: &[u8]) -> Self {
+        if let Ok(text) = std::str::from_utf8(content)
+            && text.contains("-----BEGIN PGP ")
+        {
+            return Self(openpgp::read_keys(text));
+        }
+        if content.get(4) == Some(&1) && content.get(8..12) == Some(b"KBXf") {
+            return Self(openpgp::keys_in_keybox(content));
+        }
+        Self(openpgp::keys_in(content))
+    }
+
+    /// Adds the keys of another ring.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// Whether there is no key that is understood.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The text of a clear-signed message.
+    ///
+    /// # Errors
+    /// What is wrong with the signature.
+    pub(crate) fn open(&self, message: &str) -> Result<SignedText, Outcome> {
+        let message = cleartext::Cleartext::parse(message).ok_or(Outcome::Unreadable)?;
+        let owner = openpgp::verify_cleartext(&message, &self.0)?;
+        Ok(SignedText {
+            text: message.text,
+            fingerprint: owner.fingerprint.clone(),
+            names: owner.names.clone(),
+        })
+    }
+}
+
 /// What a look at a signature gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+pub(crate) enum Outcome {
+    /// One of the keys made it, over this content.
     Good,
+    /// Another key made it.
     UnknownKey,
+    /// It does not fit the content.
     Bad,
+    /// It is none, or of a kind that is not understood.
     Unreadable,
 }
 

@@ -6,7 +6,7 @@ use helm_engine::{Chart, Limits, load_files};
 
 use super::context::{Context, Settings};
 use super::trouble::{Stage, Trouble};
-use crate::api::{ChartChoice, HelmRelease, OciSource as OciSpec, Reason, ValuesSource};
+use crate::api::{ChartChoice, HelmRelease, OciSource as OciSpec, Reason, SourceUrl, ValuesSource};
 use crate::source::{
     ChartArtifact, GitSource, HelmRepositorySource, OciSource, RepositoryUrl, SecretRef, SourceRef,
     UrlError,
@@ -40,6 +40,7 @@ pub(crate) fn source_of(release: &HelmRelease, settings: &Settings) -> Result<So
             ..GitSource::new(parse(url.expose())?, path)
         })),
         ChartChoice::Repository { url, name, version } => {
+            let url = &address_of(url, settings)?;
             let version = Some(version.to_owned());
             if url.expose().starts_with("oci://") {
                 let secret = pull_secret(release).or(secret);
@@ -49,6 +50,7 @@ pub(crate) fn source_of(release: &HelmRelease, settings: &Settings) -> Result<So
                     tag: None,
                     version,
                     secret,
+                    verify: signers_of(release, settings)?,
                 }));
             }
             Ok(SourceRef::HelmRepository(HelmRepositorySource {
@@ -57,6 +59,7 @@ pub(crate) fn source_of(release: &HelmRelease, settings: &Settings) -> Result<So
                 version,
                 secret,
                 pull_secret: pull_secret(release),
+                verify: signers_of(release, settings)?,
             }))
         }
         ChartChoice::Oci(oci) => Ok(SourceRef::Oci(OciSource {
@@ -64,6 +67,7 @@ pub(crate) fn source_of(release: &HelmRelease, settings: &Settings) -> Result<So
             tag: oci_tag(oci),
             version: oci_version(oci),
             secret,
+            verify: signers_of(release, settings)?,
         })),
     }
 }
@@ -104,7 +108,7 @@ fn secret_of(release: &HelmRelease, settings: &Settings) -> Result<Option<Secret
     named_secret(release, release.spec.chart.secret_ref.as_ref(), settings)
 }
 
-/// The keys that commits must be signed by.
+/// The keys that the commit, or the chart, must be signed by.
 fn signers_of(release: &HelmRelease, settings: &Settings) -> Result<Option<SecretRef>, Trouble> {
     let Some(verify) = &release.spec.chart.verify else {
         return Ok(None);
@@ -159,14 +163,39 @@ fn pull_secret(release: &HelmRelease) -> Option<SecretRef> {
     })
 }
 
+/// The address of a repository: `@name` and `alias:name` are those of an imported one.
+fn address_of(url: &SourceUrl, settings: &Settings) -> Result<SourceUrl, Trouble> {
+    let text = url.expose();
+    let alias = text.strip_prefix('@').or(text.strip_prefix("alias:"));
+    let Some(alias) = alias else {
+        return Ok(url.clone());
+    };
+    let found = settings.aliases.get(alias).cloned();
+    found.ok_or_else(|| {
+        let known: Vec<&str> = settings
+            .aliases
+            .keys()
+            .map(String::as_str)
+            .take(20)
+            .collect();
+        let hint = match known.is_empty() {
+            true => "none is, see --helm-repository-import".to_owned(),
+            false => format!("there are {}", known.join(", ")),
+        };
+        let message =
+            format!("no repository is imported as {alias:?} ({hint}): import it, or write its URL");
+        Trouble::new(Stage::Chart, Reason::SourceInvalid, message)
+    })
+}
+
 fn parse(url: &str) -> Result<RepositoryUrl, Trouble> {
     RepositoryUrl::parse(url).map_err(bad_url)
 }
 
 fn bad_url(error: UrlError) -> Trouble {
-    // Helm's words; plugins and aliases are what people mean by such addresses.
+    // Helm's words; plugins are what people mean by such addresses.
     let message = format!(
-        "{error}: could not find protocol handler; repository aliases and plugins are not known here: write the whole URL"
+        "{error}: could not find protocol handler; plugins are not known here: write the whole URL, or @NAME for an imported repository"
     );
     Trouble::new(Stage::Chart, Reason::SourceInvalid, message)
 }
@@ -267,9 +296,43 @@ mod tests {
             release(serde_json::json!({"repository": "stable", "name": "a", "version": "1"}));
         let alias = source_of(&alias, &settings(false)).unwrap_err();
         assert!(
-            alias.message.contains("aliases and plugins are not known"),
+            alias.message.contains("write the whole URL"),
             "{}",
             alias.message
+        );
+    }
+
+    #[test]
+    fn aliases_mean_the_imported_repository() {
+        let aliases = [
+            ("team", "https://charts.example.com/team"),
+            ("registry", "oci://registry.example.com/charts"),
+        ];
+        let aliases = aliases.map(|(name, url)| (name.to_owned(), SourceUrl::new(url)));
+        let settings = Settings {
+            aliases: Arc::new(aliases.into()),
+            ..settings(false)
+        };
+        let source = |repository: &str| {
+            let chart =
+                serde_json::json!({"repository": repository, "name": "a", "version": "1.0.0"});
+            source_of(&release(chart), &settings)
+        };
+        for repository in ["@team", "alias:team"] {
+            let Ok(SourceRef::HelmRepository(found)) = source(repository) else {
+                panic!("{repository}")
+            };
+            assert_eq!(found.url.to_string(), "https://charts.example.com/team");
+        }
+        let Ok(SourceRef::Oci(found)) = source("@registry") else {
+            panic!("no registry")
+        };
+        assert_eq!(found.url.to_string(), "oci://registry.example.com/charts/a");
+        let unknown = source("@tean").unwrap_err();
+        assert!(
+            unknown.message.contains("there are registry, team"),
+            "{}",
+            unknown.message
         );
     }
 

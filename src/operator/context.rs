@@ -1,6 +1,6 @@
 //! What all reconciliations share.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant as StdInstant};
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::act::Shutdown;
 use super::identity::Clusters;
 use super::queue::Queue;
-use crate::api::{HelmRelease, NamespacedName};
+use crate::api::{HelmRelease, NamespacedName, SourceUrl};
 use crate::lock::ReleaseLocks;
 use crate::source::{Freshness, Sources};
 use crate::status::{EventRecorder, StatusWriter};
@@ -42,6 +42,8 @@ pub struct Settings {
     pub scope: Scope,
     /// Which part of the releases is ours: the `index`th of `count` shards.
     pub shard: Shard,
+    /// The addresses of imported repositories, by their aliases (`--helm-repository-import`).
+    pub aliases: Arc<BTreeMap<String, SourceUrl>>,
 }
 
 /// A part of all releases, by hash of their key.

@@ -54,5 +54,6 @@ pub(crate) fn test_settings() -> Settings {
         grace: Duration::from_secs(1),
         scope: crate::watch::Scope::default(),
         shard: Shard::ALL,
+        aliases: std::sync::Arc::default(),
     }
 }

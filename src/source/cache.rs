@@ -28,16 +28,18 @@ struct Entry {
     used: SystemTime,
 }
 
+/// Bytes in lower-case hex.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
+    bytes
+        .iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
+}
+
 /// The digest of a content, as registries and indexes write it: `sha256:` and 64 hex digits.
 pub(super) fn digest_of(content: &[u8]) -> String {
-    let mut text = String::with_capacity(71);
-    text.push_str("sha256:");
-    for byte in Sha256::digest(content) {
-        for nibble in [byte >> 4, byte & 15] {
-            text.push(char::from_digit(u32::from(nibble), 16).unwrap_or_default());
-        }
-    }
-    text
+    format!("sha256:{}", hex(&Sha256::digest(content)))
 }
 
 /// The 64 hex digits of a digest that is written with or without its `sha256:`.
@@ -61,6 +63,11 @@ impl ArtifactCache {
         };
         cache.evict("");
         Ok(cache)
+    }
+
+    /// Whether the content of this digest is here, whole or not.
+    pub(super) fn has(&self, digest: &str) -> bool {
+        hex_of(digest).is_some_and(|hex| self.entries().contains_key(hex))
     }
 
     /// The content of this digest, if it is here and whole.

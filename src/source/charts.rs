@@ -1,6 +1,6 @@
 //! Charts of Helm repositories and OCI registries, with the credentials that apply.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use reqwest::Url;
@@ -12,7 +12,9 @@ use super::fresh::Freshness;
 use super::http::Http;
 use super::imported::{ImportedRepository, by_alias, by_url};
 use super::oci::{Reference, Registries};
+use super::pins::Pins;
 use super::repository::{Listed, Repositories, RepositoryOptions};
+use super::signed::Asked;
 use super::{
     ChartArtifact, ChartFile, ChartName, HelmRepositorySource, OciSource, Reason, RepositoryUrl,
     SecretReader, SecretRef, SourceError,
@@ -29,13 +31,15 @@ pub enum ChartPlace {
 
 /// Helm repositories and OCI registries, with one cache of archives below both.
 pub struct Charts {
-    repositories: Repositories,
-    registries: Registries,
+    pub(super) repositories: Repositories,
+    pub(super) registries: Registries,
     secrets: Arc<dyn SecretReader>,
     imported: Vec<ImportedRepository>,
     plain_registries: Vec<String>,
     /// Files of archives that somebody holds: two releases of one chart share them.
     unpacked: Mutex<HashMap<String, Weak<Vec<ChartFile>>>>,
+    /// What was found to be signed, by the archive and the keys.
+    pub(super) signed: Mutex<HashSet<(String, [u8; 32])>>,
 }
 
 impl std::fmt::Debug for Charts {
@@ -58,19 +62,23 @@ impl Charts {
         let http = Arc::new(Http::new(options.timeout));
         let directory = options.cache_dir.join("artifacts");
         let artifacts = Arc::new(ArtifactCache::open(directory, options.cache_bytes)?);
+        let pins = Pins::open(options.cache_dir.join("pins"), Arc::clone(&artifacts))?;
+        let pins = Arc::new(pins);
         let registries = Registries::new(
             Arc::clone(&http),
             Arc::clone(&artifacts),
+            Arc::clone(&pins),
             options.archive_bytes,
             options.interval,
         );
         Ok(Self {
-            repositories: Repositories::new(http, artifacts, options)?,
+            repositories: Repositories::new(http, artifacts, pins, options)?,
             registries,
             secrets,
             imported: Vec::new(),
             plain_registries: Vec::new(),
             unpacked: Mutex::default(),
+            signed: Mutex::default(),
         })
     }
 
@@ -104,8 +112,19 @@ impl Charts {
         };
         let place = ChartPlace::Repository(url);
         let version = source.version.as_deref();
-        self.fetch(&place, &access, &source.name, version, freshness)
-            .await
+        let artifact = self
+            .fetch(&place, &access, &source.name, version, freshness)
+            .await?;
+        if let Some(secret) = &source.verify {
+            let asked = Asked {
+                place: &place,
+                access: &access,
+                name: &source.name,
+                version: Some(&artifact.revision),
+            };
+            self.check(&asked, &artifact, secret).await?;
+        }
+        Ok(artifact)
     }
 
     /// The chart of a registry.
@@ -118,20 +137,34 @@ impl Charts {
         freshness: Freshness,
     ) -> Result<ChartArtifact, SourceError> {
         let reference = self.reference(source.url.host(), source.url.port(), source.url.path())?;
-        let access = match &source.secret {
-            Some(secret) => Access::from_secret(&self.secret(secret).await?)?,
-            None => url_login(&source.url),
+        let place = ChartPlace::Registry(reference.clone());
+        let access = match (&source.secret, source.url.expose_user()) {
+            (Some(secret), _) => Access::from_secret(&self.secret(secret).await?)?,
+            (None, Some(_)) => url_login(&source.url),
+            (None, None) => self.imported_access(&place),
         };
-        if let Some(tag) = &source.tag {
-            let content = self
-                .registries
-                .tagged(&reference, &access, tag, freshness)
-                .await?;
-            return self.unpack(tag.clone(), Arc::new(content)).await;
+        let artifact = match &source.tag {
+            Some(tag) => {
+                let content = self.registries.tagged(&reference, &access, tag, freshness);
+                self.unpack(tag.clone(), Arc::new(content.await?)).await?
+            }
+            None => {
+                let version = source.version.as_deref();
+                self.fetch(&place, &access, "", version, freshness).await?
+            }
+        };
+        if let Some(secret) = &source.verify {
+            let revision = artifact.revision.as_str();
+            let is_version = source.tag.is_none() && !revision.starts_with("sha256:");
+            let asked = Asked {
+                place: &place,
+                access: &access,
+                name: reference.name(),
+                version: is_version.then_some(revision),
+            };
+            self.check(&asked, &artifact, secret).await?;
         }
-        let place = ChartPlace::Registry(reference);
-        let version = source.version.as_deref();
-        self.fetch(&place, &access, "", version, freshness).await
+        Ok(artifact)
     }
 
     /// A chart of any place.
@@ -267,8 +300,16 @@ impl Charts {
                 );
                 SourceError::new(Reason::InvalidSource, text)
             })?;
-            return Ok(ChartPlace::Repository(found.url().clone()));
+            return match found.url().scheme() {
+                "http" | "https" => Ok(ChartPlace::Repository(found.url().clone())),
+                _ => self.address(found.url().as_str(), name),
+            };
         }
+        self.address(repository, name)
+    }
+
+    /// What an address means.
+    fn address(&self, repository: &str, name: &str) -> Result<ChartPlace, SourceError> {
         let url = RepositoryUrl::parse_chart_repository(repository)
             .map_err(|error| SourceError::new(Reason::InvalidSource, error.to_string()))?;
         if url.scheme() == crate::gitsync::Scheme::Oci {
@@ -313,7 +354,10 @@ impl Charts {
         }
     }
 
-    async fn secret(&self, secret: &SecretRef) -> Result<super::SecretData, SourceError> {
+    pub(super) async fn secret(
+        &self,
+        secret: &SecretRef,
+    ) -> Result<super::SecretData, SourceError> {
         self.secrets.read(secret).await.map_err(|error| {
             let reason = match &error {
                 super::SecretError::Unavailable { .. } => Reason::Unreachable,

@@ -9,7 +9,10 @@ mod http;
 mod imported;
 mod index;
 mod oci;
+mod pins;
 mod repository;
+mod signed;
+mod verify;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,6 +24,7 @@ pub use fresh::Freshness;
 pub use imported::{ImportedRepository, import};
 pub use oci::Reference;
 pub use repository::{Listed, RepositoryOptions};
+pub use verify::{Signer, verify_provenance};
 
 pub use crate::gitsync::{
     ChartArtifact, ChartFile, ChartName, GitSource, Reason, ReleaseKey, RepositoryUrl, SecretData,
@@ -53,6 +57,8 @@ pub struct HelmRepositorySource {
     pub secret: Option<SecretRef>,
     /// Another one that goes before it, if it is there: 1.4 had a field for it and never read it.
     pub pull_secret: Option<SecretRef>,
+    /// The Secret with the keys that the chart must be signed by.
+    pub verify: Option<SecretRef>,
 }
 
 /// A chart of an OCI registry: `spec.chart.repository: oci://…`.
@@ -66,6 +72,8 @@ pub struct OciSource {
     pub version: Option<String>,
     /// The Secret with the credentials of the registry.
     pub secret: Option<SecretRef>,
+    /// The Secret with the keys that the chart must be signed by.
+    pub verify: Option<SecretRef>,
 }
 
 /// Fetches charts, from wherever they are.

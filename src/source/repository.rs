@@ -1,5 +1,6 @@
 //! Helm repositories: their indexes, the version that is meant, the archive.
 
+mod disk;
 mod errors;
 
 use std::fs::{self, File};
@@ -13,13 +14,17 @@ use sha2::{Digest as _, Sha256};
 
 use self::errors::{bad_index, chart_not_found, retry_after, unexpected, version_not_found};
 use super::access::Access;
-use super::cache::{ArtifactCache, digest_of, failed, hex_of, private_directory, write_whole};
+use super::cache::{ArtifactCache, digest_of, failed, hex, hex_of, private_directory, write_whole};
 use super::fresh::{FAILURE_MEMORY, Freshness, Slots};
 use super::http::{Answer, Http, Request, Validators, printable, read_body};
 use super::index::{self, ChartVersion, IndexError, Layout, Selection};
+use super::pins::{PinKey, Pins};
 use super::{Reason, SourceError};
 
 pub(super) use self::errors::refused;
+
+/// Bytes of a provenance file.
+const PROVENANCE_BYTES: u64 = 1 << 20;
 
 /// Settings of the repositories.
 #[derive(Clone, Debug)]
@@ -94,6 +99,7 @@ impl Listed {
 pub(super) struct Repositories {
     http: Arc<Http>,
     artifacts: Arc<ArtifactCache>,
+    pins: Arc<Pins>,
     options: RepositoryOptions,
     indexes: Slots<Index>,
 }
@@ -131,15 +137,17 @@ impl Repositories {
     pub(super) fn new(
         http: Arc<Http>,
         artifacts: Arc<ArtifactCache>,
+        pins: Arc<Pins>,
         options: RepositoryOptions,
     ) -> Result<Self, SourceError> {
-        for part in ["indexes", "pins"] {
-            let directory = options.cache_dir.join(part);
-            private_directory(&directory).map_err(failed("open", &directory))?;
-        }
+        let directory = options.cache_dir.join("indexes");
+        private_directory(&directory)
+            .and_then(|()| disk::sweep(&directory, options.cache_bytes))
+            .map_err(failed("open", &directory))?;
         Ok(Self {
             http,
             artifacts,
+            pins,
             options,
             indexes: Slots::default(),
         })
@@ -158,17 +166,24 @@ impl Repositories {
         version: Option<&str>,
         freshness: Freshness,
     ) -> Result<(String, Arc<Vec<u8>>), SourceError> {
-        let pin = self.pin_path(repository, access, name, version);
-        if let Some(pinned) = pin.as_deref().and_then(|path| self.pinned(path)) {
-            return Ok((version.unwrap_or_default().to_owned(), Arc::new(pinned)));
+        let shown = printable(repository);
+        let query = repository.query().unwrap_or_default();
+        let parts = [
+            shown.as_bytes(),
+            query.as_bytes(),
+            &access.id(),
+            name.as_bytes(),
+        ];
+        let pin = PinKey::new(&parts, version);
+        if let Some((version, content)) = self.pins.get(pin.as_ref()) {
+            return Ok((version, Arc::new(content)));
         }
         let resolved = self
             .resolve(repository, access, name, version, freshness)
             .await?;
         let content = self.download(repository, access, &resolved).await?;
-        if let Some(path) = pin {
-            write_whole(&path, digest_of(&content).as_bytes()).map_err(failed("write", &path))?;
-        }
+        let digest = digest_of(&content);
+        self.pins.put(pin.as_ref(), &resolved.version, &digest)?;
         Ok((resolved.version, Arc::new(content)))
     }
 
@@ -258,8 +273,53 @@ impl Repositories {
         {
             return Ok(found);
         }
+        let limit = self.options.archive_bytes;
+        let content = self
+            .get(
+                repository,
+                access,
+                &resolved.url,
+                limit,
+                "the chart archive",
+            )
+            .await?;
+        check_digest(resolved, &content)?;
+        self.artifacts.put(&content)?;
+        Ok(content)
+    }
+
+    /// The provenance file beside an archive.
+    ///
+    /// # Errors
+    /// As [`archive`](Self::archive).
+    pub(super) async fn provenance(
+        &self,
+        repository: &Url,
+        access: &Access,
+        archive: &Url,
+    ) -> Result<Vec<u8>, SourceError> {
+        let mut url = archive.clone();
+        url.set_path(&format!("{}.prov", archive.path()));
+        self.get(
+            repository,
+            access,
+            &url,
+            PROVENANCE_BYTES,
+            "the provenance file",
+        )
+        .await
+    }
+
+    async fn get(
+        &self,
+        repository: &Url,
+        access: &Access,
+        url: &Url,
+        limit: u64,
+        what: &str,
+    ) -> Result<Vec<u8>, SourceError> {
         let request = Request {
-            url: resolved.url.clone(),
+            url: url.clone(),
             access,
             home: repository,
             authorization: None,
@@ -268,18 +328,15 @@ impl Repositories {
         };
         let response = match self.http.get(request).await? {
             Answer::Found(response) => response,
-            Answer::NotModified => return Err(unexpected(&resolved.url)),
-            Answer::Refused(response) => return Err(refused(&response, "the chart archive")),
+            Answer::NotModified => return Err(unexpected(url)),
+            Answer::Refused(response) => return Err(refused(&response, what)),
         };
         let mut content = Vec::new();
-        let limit = self.options.archive_bytes;
         read_body(response, limit, self.http.stall(), |chunk| {
             content.extend_from_slice(chunk);
             Ok(())
         })
         .await?;
-        check_digest(resolved, &content)?;
-        self.artifacts.put(&content)?;
         Ok(content)
     }
 
@@ -436,41 +493,6 @@ impl Repositories {
             checked: Some(asked),
         })
     }
-
-    /// Where it is noted which archive an exact version was; `None` for a range, which may mean
-    /// another one tomorrow.
-    fn pin_path(
-        &self,
-        repository: &Url,
-        access: &Access,
-        name: &str,
-        version: Option<&str>,
-    ) -> Option<PathBuf> {
-        let version = version.filter(|text| is_exact(text))?;
-        let id = access.id();
-        let shown = printable(repository);
-        let query = repository.query().unwrap_or_default();
-        let parts = [
-            shown.as_bytes(),
-            query.as_bytes(),
-            &id,
-            name.as_bytes(),
-            version.as_bytes(),
-        ];
-        let key = key_of(&parts);
-        Some(self.options.cache_dir.join("pins").join(key))
-    }
-
-    fn pinned(&self, path: &Path) -> Option<Vec<u8>> {
-        let digest = fs::read_to_string(path).ok()?;
-        self.artifacts.get(digest.trim())
-    }
-}
-
-/// Whether the text names one version: three numbers, and no operator.
-fn is_exact(text: &str) -> bool {
-    let text = text.strip_prefix('v').unwrap_or(text);
-    sprig::semver::Version::parse_strict(text).is_ok()
 }
 
 fn check_name(name: &str) -> Result<(), SourceError> {
@@ -626,12 +648,4 @@ fn key_of(parts: &[&[u8]]) -> String {
         hash.update(part);
     }
     hex(&hash.finalize())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).unwrap_or_default();
-    bytes
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
-        .collect()
 }

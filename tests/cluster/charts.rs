@@ -3,7 +3,9 @@
 use std::sync::OnceLock;
 
 use serde_json::Value;
-use testkit::{ChartServer, ControlPlane, Options, Registry, RegistryOptions, Rig, chart_archive};
+use testkit::{
+    ChartServer, ControlPlane, CosignKey, Options, Registry, RegistryOptions, Rig, chart_archive,
+};
 
 use crate::support::{BINARY, LIMIT, message, records, shared, text};
 
@@ -238,4 +240,57 @@ fn a_dependency_that_is_missing_stops_before_anything_is_deployed() {
     assert!(records(site.plane, &namespace, "web").is_empty());
     server.add_chart("db", "1.0.0", chart_archive("db", "1.0.0", &[]).unwrap());
     runs(&site.rig, &namespace, "app-0.1.0", 1);
+}
+
+#[test]
+fn a_chart_that_is_not_signed_is_refused_and_the_last_good_release_stays() {
+    let site = site();
+    let namespace = site.plane.namespace("signed").unwrap();
+    let (key, stranger) = (
+        CosignKey::generate().unwrap(),
+        CosignKey::generate().unwrap(),
+    );
+    let push = |version: &str| {
+        site.registry.push("sealed", version).unwrap();
+        site.registry.manifest("sealed", version).unwrap().0
+    };
+    let sign = |key: &CosignKey, manifest: &str| {
+        key.sign_manifest(&site.registry, "sealed", manifest)
+            .unwrap();
+    };
+    sign(&key, &push("1.0.0"));
+    let secret = format!(
+        "apiVersion: v1\nkind: Secret\nmetadata: {{name: signers}}\nstringData: {{cosign.pub: {:?}}}\n",
+        key.public().unwrap()
+    );
+    site.rig.apply(&namespace, &secret).unwrap();
+    let chart = format!(
+        "{{repository: \"oci://{}/team\", name: sealed, version: 1.x, verify: {{secretRef: {{name: signers}}}}}}",
+        site.registry.host()
+    );
+    apply(&site.rig, &namespace, &chart);
+    runs(&site.rig, &namespace, "sealed-1.0.0", 1);
+    let refused = |why: &str| {
+        let failed = site
+            .rig
+            .wait_for(&namespace, "web", LIMIT, |release| {
+                message(release, "Ready").contains(why)
+            })
+            .unwrap();
+        assert_eq!(
+            text(&failed, "/status/phase"),
+            "ChartFetchFailed",
+            "{failed:#}"
+        );
+        let records = records(site.plane, &namespace, "web");
+        assert_eq!(records.len(), 1, "{records:?}");
+        assert_eq!(records[0].1, "deployed");
+        assert_eq!(shows(&site.rig, &namespace, "sealed"), "1.0.0");
+    };
+    let manifest = push("1.1.0");
+    refused("it is not signed");
+    sign(&stranger, &manifest);
+    refused("it is signed by another key");
+    sign(&key, &manifest);
+    runs(&site.rig, &namespace, "sealed-1.1.0", 2);
 }

@@ -6,9 +6,12 @@
 )]
 
 mod dependency;
+mod git;
 mod hostile;
 mod oci;
 mod repository;
+mod search;
+mod verify;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -130,6 +133,7 @@ fn source(url: &str, name: &str, version: &str) -> HelmRepositorySource {
         version: Some(version.to_owned()).filter(|text| !text.is_empty()),
         secret: None,
         pull_secret: None,
+        verify: None,
     }
 }
 

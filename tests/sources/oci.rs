@@ -21,6 +21,7 @@ fn source(registry: &Registry, name: &str, version: &str) -> OciSource {
         tag: None,
         version: Some(version.to_owned()).filter(|text| !text.is_empty()),
         secret: None,
+        verify: None,
     }
 }
 

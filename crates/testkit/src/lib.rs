@@ -20,6 +20,7 @@ mod registry;
 mod rig;
 mod run;
 mod scratch;
+mod signing;
 mod token;
 mod tools;
 
@@ -36,5 +37,6 @@ pub use registry::{Registry, RegistryOptions, blob_path};
 pub use rig::{Rig, apply, apply_crd, is_ready};
 pub use run::run;
 pub use scratch::ScratchDir;
+pub use signing::{CosignKey, GpgKey, SignedChart, push_file};
 pub use token::{Lifetime, TokenRequest, TokenServer};
 pub use tools::{ToolSet, Tools, repository};

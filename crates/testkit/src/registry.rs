@@ -22,6 +22,8 @@ use crate::tools::{ToolSet, Tools};
 const LIMIT: Duration = Duration::from_secs(20);
 /// What a manifest is pushed as.
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+/// What a list of manifests is pushed as.
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
 
 /// Who may use a registry, and whence its blobs come.
 #[derive(Clone, Copy, Debug, Default)]
@@ -184,11 +186,29 @@ impl Registry {
     /// # Errors
     /// When the registry refuses.
     pub fn put_manifest(&self, name: &str, tag: &str, manifest: String) -> Result<()> {
+        self.put_document(name, tag, MANIFEST, manifest)
+    }
+
+    /// Puts a list of manifests behind a tag of `team/<name>`; of a registry that asks for no login.
+    ///
+    /// # Errors
+    /// When the registry refuses.
+    pub fn put_index(&self, name: &str, tag: &str, index: String) -> Result<()> {
+        self.put_document(name, tag, INDEX, index)
+    }
+
+    fn put_document(
+        &self,
+        name: &str,
+        tag: &str,
+        kind: &'static str,
+        document: String,
+    ) -> Result<()> {
         let url = format!("http://{}/v2/team/{name}/manifests/{tag}", self.host);
         background::wait_for(async move {
             let client = reqwest::Client::new();
-            let request = client.put(url).header(CONTENT_TYPE, MANIFEST);
-            let answer = request.body(manifest).send().await?;
+            let request = client.put(url).header(CONTENT_TYPE, kind);
+            let answer = request.body(document).send().await?;
             let status = answer.status();
             let said = answer.text().await?;
             ensure!(status.is_success(), "{status}: {said}");
@@ -258,7 +278,7 @@ fn configuration(host: &str, scratch: &ScratchDir, options: RegistryOptions<'_>)
     Ok(config)
 }
 
-fn digest(content: &[u8]) -> String {
+pub(crate) fn digest(content: &[u8]) -> String {
     let mut text = "sha256:".to_owned();
     for byte in Sha256::digest(content) {
         let _ = write!(text, "{byte:02x}");

@@ -3,6 +3,7 @@
 mod flags;
 mod webhook;
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use tokio::net::TcpListener;
 pub(super) use flags::Flags;
 
 use crate::admission::{Identity, Reviewer};
+use crate::api::SourceUrl;
 use crate::gitsync::{
     DaemonCredentials, Limits, MirrorState, Mirrors, Options as GitOptions, Policy,
 };
@@ -111,7 +113,8 @@ async fn daemon(flags: &Flags, logs: LogHandle) -> Result<()> {
     let clusters = Clusters::new(config, leadership.clone()).context("making a client")?;
     let metrics = Metrics::new();
     let health = Arc::<Health>::default();
-    let sources = sources(flags, plain.clone())?;
+    let repositories = imported(&flags.helm_repository_import);
+    let sources = sources(flags, plain.clone(), &repositories)?;
     let served = Identity::default();
     let state = ServerState {
         metrics: metrics.clone(),
@@ -131,7 +134,10 @@ async fn daemon(flags: &Flags, logs: LogHandle) -> Result<()> {
     };
     let serving = tokio::spawn(serve(listener, pages, stopped));
     let scope = scope(flags);
-    let settings = settings(flags, holder, scope.clone());
+    let settings = Settings {
+        aliases: aliases(&repositories),
+        ..settings(flags, holder, scope.clone())
+    };
     let reviewer = Reviewer {
         settings: settings.clone(),
         sources: sources.clone(),
@@ -335,6 +341,7 @@ fn settings(flags: &Flags, holder: String, scope: Scope) -> Settings {
         grace: flags.shutdown_grace,
         scope,
         shard: flags.shard,
+        aliases: Arc::default(),
     }
 }
 
@@ -365,14 +372,14 @@ pub(super) fn preview_parts(
     flags.cache_dir = Some(scratch);
     let client = Client::try_from(config.clone()).context("making a client")?;
     Ok(PreviewParts {
-        sources: sources(&flags, client.clone())?,
+        sources: sources(&flags, client.clone(), &[])?,
         clusters: Clusters::new(config, Leadership::always()).context("making a client")?,
         settings: settings(&flags, String::new(), scope(&flags)),
         client,
     })
 }
 
-fn sources(flags: &Flags, client: Client) -> Result<Sources> {
+fn sources(flags: &Flags, client: Client, repositories: &[ImportedRepository]) -> Result<Sources> {
     let default_ref = Some(flags.git_default_ref.clone());
     let home = std::env::var_os("HOME")
         .map(PathBuf::from)
@@ -413,9 +420,15 @@ fn sources(flags: &Flags, client: Client) -> Result<Sources> {
         ..RepositoryOptions::new(directory(flags.cache_dir.as_ref(), "cache").join("charts"))
     };
     let charts = Charts::new(options, secrets)?
-        .with_imported(imported(&flags.helm_repository_import))
+        .with_imported(repositories.to_vec())
         .with_plain_registries(flags.plain_http_registries.clone());
     Ok(Sources::new(mirrors).with_charts(Arc::new(charts)))
+}
+
+/// The address behind each alias.
+fn aliases(repositories: &[ImportedRepository]) -> Arc<BTreeMap<String, SourceUrl>> {
+    let entry = |it: &ImportedRepository| (it.name().to_owned(), SourceUrl::new(it.url().as_str()));
+    Arc::new(repositories.iter().map(entry).collect())
 }
 
 /// The repositories of `--helm-repository-import`. As in 1.4 nothing here stops the daemon: what

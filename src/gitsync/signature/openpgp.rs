@@ -1,15 +1,18 @@
-//! OpenPGP signatures (RFC 4880, RFC 9580), as `git commit -S` makes them with GnuPG: version 4 keys and signatures
-//! over binary documents, with RSA, ECDSA and EdDSA, and SHA-2.
+//! OpenPGP signatures (RFC 4880, RFC 9580), as `git commit -S` and `helm package --sign` make them: version 4 keys and
+//! signatures over documents and texts, with RSA, ECDSA and EdDSA, and SHA-2.
+
+use std::sync::Arc;
 
 use aws_lc_rs::signature::{
-    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ECDSA_P521_SHA512_FIXED, ED25519,
-    RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384, RSA_PKCS1_2048_8192_SHA512,
-    RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
+    ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA384_ASN1, ECDSA_P256_SHA512_ASN1, ECDSA_P384_SHA256_ASN1,
+    ECDSA_P384_SHA384_ASN1, ECDSA_P384_SHA512_ASN1, ECDSA_P521_SHA256_ASN1, ECDSA_P521_SHA384_ASN1,
+    ECDSA_P521_SHA512_ASN1, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
+    RSA_PKCS1_2048_8192_SHA512, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
 };
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
-use super::{Cursor, Outcome, fixed, unarmor};
+use super::{Cursor, Outcome, cleartext::Cleartext, fixed, unarmor};
 
 /// Most keys of one block.
 const MAX_KEYS: usize = 256;
@@ -17,12 +20,31 @@ const MAX_KEYS: usize = 256;
 const TAG_SIGNATURE: u8 = 2;
 const TAG_PUBLIC_KEY: u8 = 6;
 const TAG_PUBLIC_SUBKEY: u8 = 14;
+/// Secret keys begin with the public ones.
+const TAG_SECRET_KEY: u8 = 5;
+const TAG_SECRET_SUBKEY: u8 = 7;
+const TAG_USER_ID: u8 = 13;
+
+/// Signature over the bytes of a document.
+const BINARY: u8 = 0;
+/// Signature over a text whose lines end in CR LF.
+const TEXT: u8 = 1;
 
 /// A primary key or a subkey that can sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PublicKey {
     fingerprint: [u8; 20],
     material: Material,
+    owner: Arc<Owner>,
+}
+
+/// Whose key it is.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Owner {
+    /// The fingerprint of the primary key, in upper-case hex.
+    pub(super) fingerprint: String,
+    /// The user ids, as they are written in the key.
+    pub(super) names: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,16 +68,118 @@ enum Curve {
     P521,
 }
 
-/// The keys of an armored block; those that are not understood are left out.
+/// The keys of all armored blocks; those that are not understood are left out.
 pub(super) fn read_keys(armored: &str) -> Vec<PublicKey> {
-    let Some(bytes) = unarmor(armored, "-----BEGIN PGP PUBLIC KEY BLOCK-----") else {
-        return Vec::new();
+    let mut keys = Vec::new();
+    for begin in [
+        "-----BEGIN PGP PUBLIC KEY BLOCK-----",
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----",
+    ] {
+        let mut rest = armored;
+        while let Some(at) = rest.find(begin) {
+            let block = rest.get(at..).unwrap_or_default();
+            keys.extend(keys_in(&unarmor(block, begin).unwrap_or_default()));
+            rest = block.get(begin.len()..).unwrap_or_default();
+        }
+    }
+    keys.truncate(MAX_KEYS);
+    keys
+}
+
+/// The keys of a ring as GnuPG exports it, without an armor.
+pub(super) fn keys_in(ring: &[u8]) -> Vec<PublicKey> {
+    let mut keys = Vec::new();
+    let (mut owner, mut parts) = (Owner::default(), Vec::new());
+    for (tag, body) in Packets(Cursor(ring)) {
+        match tag {
+            TAG_PUBLIC_KEY | TAG_SECRET_KEY => {
+                keys.extend(owned(
+                    std::mem::take(&mut owner),
+                    std::mem::take(&mut parts),
+                ));
+                let part = public_part(body);
+                owner.fingerprint = part.as_ref().map(|it| hex(&it.0)).unwrap_or_default();
+                parts.extend(part);
+            }
+            TAG_PUBLIC_SUBKEY | TAG_SECRET_SUBKEY => parts.extend(public_part(body)),
+            TAG_USER_ID => owner.names.push(String::from_utf8_lossy(body).into_owned()),
+            _ => {}
+        }
+        if keys.len() + parts.len() >= MAX_KEYS {
+            break;
+        }
+    }
+    keys.extend(owned(owner, parts));
+    keys
+}
+
+/// The keys of a `pubring.kbx`: GnuPG's container of rings. Blobs that are not OpenPGP, or only passing, are skipped.
+pub(super) fn keys_in_keybox(content: &[u8]) -> Vec<PublicKey> {
+    let mut keys = Vec::new();
+    let mut rest = content;
+    while let Some(length) = Cursor(rest).u32() {
+        let Some((blob, after)) = rest.split_at_checked(length).filter(|_| length >= 5) else {
+            break;
+        };
+        rest = after;
+        keys.extend(keyblock(blob).map(keys_in).unwrap_or_default());
+    }
+    keys.truncate(MAX_KEYS);
+    keys
+}
+
+/// Length, kind (2 is OpenPGP), version, flags (2 is passing), and where the ring lies.
+fn keyblock(blob: &[u8]) -> Option<&[u8]> {
+    let mut cursor = Cursor(blob);
+    let _length = cursor.u32()?;
+    let [2, _version] = *cursor.take(2)?.first_chunk()? else {
+        return None;
     };
-    Packets(Cursor(&bytes))
-        .filter(|(tag, _)| [TAG_PUBLIC_KEY, TAG_PUBLIC_SUBKEY].contains(tag))
-        .filter_map(|(_, body)| PublicKey::parse(body))
-        .take(MAX_KEYS)
-        .collect()
+    if cursor.u16()? & 2 != 0 {
+        return None;
+    }
+    let (start, length) = (cursor.u32()?, cursor.u32()?);
+    blob.get(start..start.checked_add(length)?)
+}
+
+fn owned(owner: Owner, parts: Vec<([u8; 20], Material)>) -> impl Iterator<Item = PublicKey> {
+    let owner = Arc::new(owner);
+    parts
+        .into_iter()
+        .map(move |(fingerprint, material)| PublicKey {
+            fingerprint,
+            material,
+            owner: Arc::clone(&owner),
+        })
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02X}")).collect()
+}
+
+/// Checks the signatures of a clear-signed text: whose key made one of them.
+pub(super) fn verify_cleartext(
+    message: &Cleartext,
+    keys: &[PublicKey],
+) -> Result<Arc<Owner>, Outcome> {
+    let blob =
+        unarmor(&message.signature, "-----BEGIN PGP SIGNATURE-----").ok_or(Outcome::Unreadable)?;
+    let mut worst = Outcome::Unreadable;
+    for (_, body) in Packets(Cursor(&blob)).filter(|(tag, _)| *tag == TAG_SIGNATURE) {
+        let Some(signature) = Signature::parse(body) else {
+            continue;
+        };
+        let Some(key) = keys.iter().find(|key| signature.is_by(key)) else {
+            worst = Outcome::UnknownKey;
+            continue;
+        };
+        match signature.check(&message.signed, key) {
+            Some(true) => return Ok(Arc::clone(&key.owner)),
+            Some(false) => return Err(Outcome::Bad),
+            None => {}
+        }
+    }
+    Err(worst)
 }
 
 /// Checks `armored` over `message`.
@@ -66,7 +190,8 @@ pub(super) fn verify(armored: &str, message: &[u8], keys: &[PublicKey]) -> Outco
             .find(|(tag, _)| *tag == TAG_SIGNATURE)
             .map(|(_, body)| body)
     });
-    let Some(signature) = packet.and_then(Signature::parse) else {
+    let signature = packet.and_then(Signature::parse);
+    let Some(signature) = signature.filter(|it| it.kind == BINARY) else {
         return Outcome::Unreadable;
     };
     let Some(key) = keys.iter().find(|key| signature.is_by(key)) else {
@@ -123,45 +248,48 @@ fn number<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
     cursor.take(bits.div_ceil(8))
 }
 
-impl PublicKey {
-    fn parse(body: &[u8]) -> Option<Self> {
-        let mut cursor = Cursor(body);
-        if cursor.byte()? != 4 {
-            return None;
-        }
-        let _created = cursor.u32()?;
-        let material = match cursor.byte()? {
+/// The fingerprint of a key, and what it is made of; the secret part of a secret key is left aside.
+fn public_part(body: &[u8]) -> Option<([u8; 20], Material)> {
+    let mut cursor = Cursor(body);
+    if cursor.byte()? != 4 {
+        return None;
+    }
+    let _created = cursor.u32()?;
+    let material = Material::parse(&mut cursor)?;
+    let public = body.get(..body.len() - cursor.0.len())?;
+    let mut hash = Sha1::new();
+    hash.update([0x99]);
+    hash.update(u16::try_from(public.len()).ok()?.to_be_bytes());
+    hash.update(public);
+    Some((hash.finalize().into(), material))
+}
+
+impl Material {
+    fn parse(cursor: &mut Cursor<'_>) -> Option<Self> {
+        Some(match cursor.byte()? {
             1 | 3 => {
-                let n = number(&mut cursor)?.to_vec();
-                Material::Rsa {
+                let n = number(cursor)?.to_vec();
+                Self::Rsa {
                     n,
-                    e: number(&mut cursor)?.to_vec(),
+                    e: number(cursor)?.to_vec(),
                 }
             }
             19 => {
-                let curve = Curve::parse(oid(&mut cursor)?)?;
-                Material::Ecdsa {
+                let curve = Curve::parse(oid(cursor)?)?;
+                Self::Ecdsa {
                     curve,
-                    point: number(&mut cursor)?.to_vec(),
+                    point: number(cursor)?.to_vec(),
                 }
             }
             22 => {
                 const ED25519_OID: &[u8] = &[0x2b, 0x06, 0x01, 0x04, 0x01, 0xda, 0x47, 0x0f, 0x01];
-                if oid(&mut cursor)? != ED25519_OID {
+                if oid(cursor)? != ED25519_OID {
                     return None;
                 }
-                Material::Ed25519(number(&mut cursor)?.strip_prefix(&[0x40])?.to_vec())
+                Self::Ed25519(number(cursor)?.strip_prefix(&[0x40])?.to_vec())
             }
-            27 => Material::Ed25519(cursor.take(32)?.to_vec()),
+            27 => Self::Ed25519(cursor.take(32)?.to_vec()),
             _ => return None,
-        };
-        let mut hash = Sha1::new();
-        hash.update([0x99]);
-        hash.update(u16::try_from(body.len()).ok()?.to_be_bytes());
-        hash.update(body);
-        Some(Self {
-            fingerprint: hash.finalize().into(),
-            material,
         })
     }
 }
@@ -181,17 +309,48 @@ impl Curve {
         })
     }
 
-    fn length(self) -> usize {
-        match self {
-            Self::P256 => 32,
-            Self::P384 => 48,
-            Self::P521 => 66,
-        }
+    /// How a key of this curve signs with a hash; helm takes SHA-512 with all of them.
+    fn algorithm(self, hash: u8) -> Option<&'static dyn VerificationAlgorithm> {
+        Some(match (self, hash) {
+            (Self::P256, 8) => &ECDSA_P256_SHA256_ASN1,
+            (Self::P256, 9) => &ECDSA_P256_SHA384_ASN1,
+            (Self::P256, 10) => &ECDSA_P256_SHA512_ASN1,
+            (Self::P384, 8) => &ECDSA_P384_SHA256_ASN1,
+            (Self::P384, 9) => &ECDSA_P384_SHA384_ASN1,
+            (Self::P384, 10) => &ECDSA_P384_SHA512_ASN1,
+            (Self::P521, 8) => &ECDSA_P521_SHA256_ASN1,
+            (Self::P521, 9) => &ECDSA_P521_SHA384_ASN1,
+            (Self::P521, 10) => &ECDSA_P521_SHA512_ASN1,
+            _ => return None,
+        })
     }
 }
 
-/// A version 4 signature over a binary document.
+/// Two positive numbers as an ASN.1 sequence (RFC 3279 §2.2.3).
+fn der(r: &[u8], s: &[u8]) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    for number in [r, s] {
+        let start = number.iter().position(|byte| *byte != 0)?;
+        let digits = number.get(start..)?;
+        // A first bit of one would make it negative.
+        let sign = digits.first().is_some_and(|byte| byte & 0x80 != 0);
+        body.extend([2, u8::try_from(digits.len() + usize::from(sign)).ok()?]);
+        body.extend(sign.then_some(0));
+        body.extend_from_slice(digits);
+    }
+    let mut sequence = vec![0x30];
+    let length = u8::try_from(body.len()).ok()?;
+    if length >= 0x80 {
+        sequence.push(0x81);
+    }
+    sequence.push(length);
+    sequence.extend(body);
+    Some(sequence)
+}
+
+/// A version 4 signature over a document or a text.
 struct Signature<'a> {
+    kind: u8,
     hash: u8,
     /// The packet up to the end of the hashed subpackets: a part of what is signed.
     hashed: &'a [u8],
@@ -204,7 +363,7 @@ struct Signature<'a> {
 impl<'a> Signature<'a> {
     fn parse(body: &'a [u8]) -> Option<Self> {
         let mut cursor = Cursor(body);
-        let [4, 0, algorithm, hash] = *cursor.take(4)?.first_chunk()? else {
+        let [4, kind @ (BINARY | TEXT), algorithm, hash] = *cursor.take(4)?.first_chunk()? else {
             return None;
         };
         let hashed_length = cursor.u16()?;
@@ -217,6 +376,7 @@ impl<'a> Signature<'a> {
             subpacket(hashed_subpackets, wanted).or_else(|| subpacket(unhashed_subpackets, wanted))
         };
         Some(Self {
+            kind,
             hash,
             hashed,
             // Its first byte is the version of the key.
@@ -276,14 +436,8 @@ impl<'a> Signature<'a> {
                 numbers.take(64)?,
             )),
             (Material::Ecdsa { curve, point }, 19) => {
-                let algorithm: &'static dyn VerificationAlgorithm = match (curve, self.hash) {
-                    (Curve::P256, 8) => &ECDSA_P256_SHA256_FIXED,
-                    (Curve::P384, 9) => &ECDSA_P384_SHA384_FIXED,
-                    (Curve::P521, 10) => &ECDSA_P521_SHA512_FIXED,
-                    _ => return None,
-                };
-                let mut signature = fixed(number(&mut numbers)?, curve.length())?;
-                signature.extend(fixed(number(&mut numbers)?, curve.length())?);
+                let algorithm = curve.algorithm(self.hash)?;
+                let signature = der(number(&mut numbers)?, number(&mut numbers)?)?;
                 Some(holds(algorithm, point, &signed, &signature))
             }
             _ => None,

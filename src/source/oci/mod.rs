@@ -2,6 +2,7 @@
 
 mod challenge;
 mod registry;
+mod signatures;
 
 pub use registry::Reference;
 pub(super) use registry::Registries;

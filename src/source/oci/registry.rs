@@ -16,17 +16,18 @@ use crate::source::cache::{ArtifactCache, digest_of, hex_of};
 use crate::source::fresh::{Freshness, Remembered, Slots};
 use crate::source::http::{Answer, Http, Request, host_and_port, printable, read_body};
 use crate::source::index::{self, Selection};
+use crate::source::pins::{PinKey, Pins, is_exact};
 use crate::source::repository::refused;
 use crate::source::{Reason, SourceError};
 
 /// Bytes of a manifest, a token or a page of tags.
-const DOCUMENT_BYTES: u64 = 4 << 20;
+pub(super) const DOCUMENT_BYTES: u64 = 4 << 20;
 /// Pages of tags that are read.
 const TAG_PAGES: usize = 100;
 /// Lifetime of a token whose service says none (the specification's default).
 const TOKEN_LIFETIME: Duration = Duration::from_secs(60);
 /// What manifests are asked for as.
-const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json";
+pub(super) const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json, application/vnd.docker.distribution.manifest.v2+json";
 /// The layers that hold a chart: Helm's, and what it wrote at first.
 const CHART_LAYERS: [&str; 2] = [
     "application/vnd.cncf.helm.chart.content.v1.tar+gzip",
@@ -85,7 +86,7 @@ impl Reference {
         url
     }
 
-    fn endpoint(&self, tail: &str) -> Url {
+    pub(super) fn endpoint(&self, tail: &str) -> Url {
         let mut url = self.registry.clone();
         url.set_path(&format!("/v2/{}/{tail}", self.repository));
         url
@@ -108,6 +109,7 @@ impl std::fmt::Display for Reference {
 pub(in crate::source) struct Registries {
     http: Arc<Http>,
     artifacts: Arc<ArtifactCache>,
+    pins: Arc<Pins>,
     archive_bytes: u64,
     /// How long a list of tags serves, and what a tag was found to be.
     interval: Duration,
@@ -128,19 +130,31 @@ impl std::fmt::Debug for Token {
     }
 }
 
-#[derive(Deserialize)]
-struct Manifest {
+/// A manifest of an image, or what is like one.
+#[derive(Debug, Deserialize)]
+pub(super) struct Manifest {
     #[serde(default)]
-    layers: Vec<Descriptor>,
+    pub(super) layers: Vec<Descriptor>,
 }
 
-#[derive(Clone, Deserialize)]
+/// A content by its digest.
+#[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Descriptor {
-    media_type: String,
-    digest: String,
+pub(super) struct Descriptor {
+    pub(super) media_type: String,
+    pub(super) digest: String,
     #[serde(default)]
-    size: u64,
+    pub(super) size: u64,
+    pub(super) artifact_type: Option<String>,
+    #[serde(default)]
+    pub(super) annotations: HashMap<String, String>,
+}
+
+impl Descriptor {
+    /// Whether it is a Helm chart.
+    pub(super) fn is_chart(&self) -> bool {
+        CHART_LAYERS.contains(&self.media_type.as_str())
+    }
 }
 
 #[derive(Deserialize)]
@@ -161,12 +175,14 @@ impl Registries {
     pub(in crate::source) fn new(
         http: Arc<Http>,
         artifacts: Arc<ArtifactCache>,
+        pins: Arc<Pins>,
         archive_bytes: u64,
         interval: Duration,
     ) -> Self {
         Self {
             http,
             artifacts,
+            pins,
             archive_bytes,
             interval,
             tokens: Mutex::default(),
@@ -187,10 +203,17 @@ impl Registries {
         version: Option<&str>,
         freshness: Freshness,
     ) -> Result<(String, Vec<u8>), SourceError> {
+        let shown = chart.url();
+        let pin = PinKey::new(&[b"oci", shown.as_str().as_bytes(), &access.id()], version);
+        if let Some(pinned) = self.pins.get(pin.as_ref()) {
+            return Ok(pinned);
+        }
         let version = self.resolve(chart, access, version, freshness).await?;
         let content = self
             .pull(chart, access, &tag_of(&version), freshness)
             .await?;
+        self.pins
+            .put(pin.as_ref(), &version, &digest_of(&content))?;
         Ok((version, content))
     }
 
@@ -226,7 +249,7 @@ impl Registries {
         freshness: Freshness,
     ) -> Result<String, SourceError> {
         match version {
-            Some(exact) if exact.starts_with("sha256:") || is_exact(exact) => Ok(exact.to_owned()),
+            Some(exact) if is_exact(exact) => Ok(exact.to_owned()),
             range => self.newest(chart, access, range, freshness).await,
         }
     }
@@ -353,7 +376,7 @@ impl Registries {
         let content = match self.artifacts.get(&layer.digest) {
             Some(found) => found,
             None => {
-                let content = self.blob(chart, access, &layer).await?;
+                let content = self.blob(chart, access, &layer, self.archive_bytes).await?;
                 self.artifacts.put(&content)?;
                 content
             }
@@ -367,56 +390,44 @@ impl Registries {
         access: &Access,
         tag: &str,
     ) -> Result<Descriptor, SourceError> {
-        let url = chart.endpoint(&format!("manifests/{tag}"));
-        let response = self.get(chart, access, url, MANIFEST).await?;
-        let bytes = self.bytes(response, DOCUMENT_BYTES).await?;
-        if tag.starts_with("sha256:") && digest_of(&bytes) != tag {
-            let text = format!("the manifest of {chart}@{tag} has another digest");
-            return Err(SourceError::new(Reason::InvalidData, text));
-        }
-        let manifest: Manifest = parsed(chart, &bytes)?;
+        let (_, manifest) = self.manifest(chart, access, tag).await?;
         let mut layers = manifest.layers.into_iter();
-        layers
-            .find(|layer| CHART_LAYERS.contains(&layer.media_type.as_str()))
-            .ok_or_else(|| {
-                let text = format!("{chart}:{tag} holds no Helm chart: push it with `helm push`");
-                SourceError::new(Reason::InvalidData, text)
-            })
+        layers.find(Descriptor::is_chart).ok_or_else(|| {
+            let text = format!("{chart}:{tag} holds no Helm chart: push it with `helm push`");
+            SourceError::new(Reason::InvalidData, text)
+        })
     }
 
-    async fn blob(
+    /// The content of a layer, of at most `limit` bytes, its digest checked.
+    pub(super) async fn blob(
         &self,
         chart: &Reference,
         access: &Access,
         layer: &Descriptor,
+        limit: u64,
     ) -> Result<Vec<u8>, SourceError> {
         let bad = |text: String| SourceError::new(Reason::InvalidData, text);
         if hex_of(&layer.digest).is_none() {
-            return Err(bad(format!(
-                "the chart layer of {chart} has no sha256 digest"
-            )));
+            return Err(bad(format!("a layer of {chart} has no sha256 digest")));
         }
-        if layer.size > self.archive_bytes {
+        if layer.size > limit {
             let text = format!(
-                "the chart {chart} has {} bytes, the limit is {}",
-                layer.size, self.archive_bytes
+                "a layer of {chart} has {} bytes, the limit is {limit}",
+                layer.size
             );
             return Err(SourceError::new(Reason::TooLarge, text));
         }
         let url = chart.endpoint(&format!("blobs/{}", layer.digest));
         let response = self.get(chart, access, url, "*/*").await?;
-        let content = self.bytes(response, self.archive_bytes).await?;
+        let content = self.bytes(response, limit).await?;
         match digest_of(&content) == layer.digest {
             true => Ok(content),
-            false => Err(bad(format!(
-                "the chart layer of {chart} is not {}",
-                layer.digest
-            ))),
+            false => Err(bad(format!("a layer of {chart} is not {}", layer.digest))),
         }
     }
 
     /// A GET with whatever the registry asks for: a token that has run out is renewed once.
-    async fn get(
+    pub(super) async fn get(
         &self,
         chart: &Reference,
         access: &Access,
@@ -559,7 +570,11 @@ impl Registries {
         parsed(&shown, &bytes)
     }
 
-    async fn bytes(&self, response: reqwest::Response, limit: u64) -> Result<Vec<u8>, SourceError> {
+    pub(super) async fn bytes(
+        &self,
+        response: reqwest::Response,
+        limit: u64,
+    ) -> Result<Vec<u8>, SourceError> {
         let mut bytes = Vec::new();
         read_body(response, limit, self.http.stall(), |chunk| {
             bytes.extend_from_slice(chunk);
@@ -592,7 +607,7 @@ fn found(answer: Answer, chart: &Reference) -> Result<reqwest::Response, SourceE
     }
 }
 
-fn parsed<T: for<'a> Deserialize<'a>>(
+pub(super) fn parsed<T: for<'a> Deserialize<'a>>(
     what: &impl std::fmt::Display,
     bytes: &[u8],
 ) -> Result<T, SourceError> {
@@ -611,12 +626,8 @@ fn next_page(url: &Url, response: &reqwest::Response) -> Option<Url> {
     (next.origin() == url.origin() && next != *url).then_some(next)
 }
 
-fn is_exact(text: &str) -> bool {
-    Version::parse_strict(text.strip_prefix('v').unwrap_or(text)).is_ok()
-}
-
 /// The tag of a version: `+` is not allowed in one.
-fn tag_of(version: &str) -> String {
+pub(super) fn tag_of(version: &str) -> String {
     version.replace('+', "_")
 }
 
