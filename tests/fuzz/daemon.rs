@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use helm_operator::api::{HelmRelease, odd_input};
 use helm_operator::gitsync::StaticSecrets;
 use helm_operator::server::{Hooks, hook_routes};
-use helm_operator::source::{Charts, HelmRepositorySource, RepositoryOptions, RepositoryUrl};
+use helm_operator::source::{
+    Charts, Freshness, HelmRepositorySource, RepositoryOptions, RepositoryUrl,
+};
 use testkit::{ChartAnswer, ChartServer, ScratchDir};
 use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt as _;
@@ -122,8 +124,10 @@ fn indexes_are_read_or_refused() {
             name: "app".to_owned(),
             version: Some("*".to_owned()),
             secret: None,
+            pull_secret: None,
+            verify: None,
         };
-        let outcome = runtime.block_on(charts.from_repository(&source));
+        let outcome = runtime.block_on(charts.from_repository(&source, Freshness::by_interval()));
         server.heal(&path);
         server.forget();
         let outcome = outcome.map_err(|error| error.to_string().replace(&url, ""));
@@ -181,7 +185,7 @@ fn webhooks_of_every_provider_are_answered() {
         }
         behaviour(&Err::<Vec<u8>, _>(
             statuses
-                .replace(|c: char| c == '0', "o")
+                .replace('0', "o")
                 .replace('2', "t")
                 .replace('4', "f"),
         ))

@@ -227,7 +227,7 @@ fn git_answers_are_charts_or_errors() {
         mend_pack(&mut mended);
         replay.set(&mended);
         let run = runs.fetch_add(1, Ordering::Relaxed);
-        let cache = scratch.join(&format!("cache-{run}"));
+        let cache = scratch.join(format!("cache-{run}"));
         let outcome = runtime.block_on(fetch(&url, &cache));
         // Its threads may still be cleaning up in there.
         let _ = std::fs::remove_dir_all(&cache);
