@@ -14,7 +14,8 @@ use helm_engine::{
 use sprig::semver::{Constraints, Version};
 
 use super::charts::{LoginFlags, block_on};
-use super::output::{print, table};
+use super::output::print;
+use super::table::table;
 use crate::source::{ChartPlace, Charts, Freshness};
 
 /// Manage a chart's dependencies.

@@ -23,6 +23,7 @@ mod show;
 mod sources;
 mod status;
 mod sync;
+mod table;
 mod template;
 mod template_release;
 mod test;

@@ -5,7 +5,8 @@ use clap::{Args, ValueEnum};
 use sprig::semver::Constraints;
 
 use super::charts::{ChartFlags, block_on, place};
-use super::output::{print, table};
+use super::output::print;
+use super::table::table;
 use crate::source::{ChartPlace, Listed};
 
 /// List the versions of a chart in a repository or a registry, newest first; without a chart, the

@@ -11,9 +11,12 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context as _, Result, bail};
 use axum::middleware::from_fn_with_state;
+use futures::future::BoxFuture;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 pub(super) use flags::Flags;
 
@@ -125,14 +128,10 @@ async fn daemon(flags: &Flags, logs: LogHandle) -> Result<()> {
     let others = ToLeader::new(leadership.clone()).context("making a client")?;
     let pages = routes(state).merge(more_routes(flags, sources.mirrors(), logs));
     let pages = pages.layer(from_fn_with_state(others, to_leader));
-    let (stop_server, server_stopped) = tokio::sync::oneshot::channel::<()>();
     let listener = TcpListener::bind(flags.listen).await;
     let listener = listener.with_context(|| format!("listening on {}", flags.listen))?;
     tracing::info!("starting HTTP server on {}", flags.listen);
-    let stopped = async move {
-        server_stopped.await.ok();
-    };
-    let serving = tokio::spawn(serve(listener, pages, stopped));
+    let server = Background::start(|stopped| serve(listener, pages, stopped));
     let scope = scope(flags);
     let settings = Settings {
         aliases: aliases(&repositories),
@@ -163,24 +162,15 @@ async fn daemon(flags: &Flags, logs: LogHandle) -> Result<()> {
     };
     tracing::info!(version = super::version::VERSION, "starting operator");
     let operator = Operator::new(parts).context("making a client for values")?;
-    let (stop_election, election_stopped) = tokio::sync::oneshot::channel::<()>();
-    let electing = tokio::spawn(async move {
-        if let Some(election) = election {
-            election
-                .run(async {
-                    election_stopped.await.ok();
-                })
-                .await;
-        }
-    });
+    let election = election.map(|election| Background::start(|stopped| election.run(stopped)));
     let on_filled = move || health.set_caches_filled(true);
     let why = operator.run(leadership, stop.asked(), on_filled).await;
     drop(webhook);
     // The Lease goes last: until then nobody else may work.
-    stop_election.send(()).ok();
-    electing.await.ok();
-    stop_server.send(()).ok();
-    serving.await.ok();
+    if let Some(election) = election {
+        election.end().await;
+    }
+    server.end().await;
     drop(identity);
     match why {
         Stopped::Asked => {
@@ -190,6 +180,35 @@ async fn daemon(flags: &Flags, logs: LogHandle) -> Result<()> {
         Stopped::LeadershipLost => {
             bail!("leadership was lost: a restart takes part in the election again")
         }
+    }
+}
+
+/// Work beside the operator, until it is told to end.
+struct Background {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Background {
+    /// Starts `work`, which ends when what it is given is ready.
+    fn start<W, F>(work: F) -> Self
+    where
+        W: Future<Output: Send> + Send + 'static,
+        F: FnOnce(BoxFuture<'static, ()>) -> W,
+    {
+        let (stop, stopped) = oneshot::channel();
+        let work = work(Box::pin(async move {
+            stopped.await.ok();
+        }));
+        let task = tokio::spawn(async move {
+            work.await;
+        });
+        Self { stop, task }
+    }
+
+    async fn end(self) {
+        self.stop.send(()).ok();
+        self.task.await.ok();
     }
 }
 
