@@ -100,6 +100,8 @@ fn what_is_recorded_is_printed_as_helm_prints_it() {
         &["get", "manifest", "web"],
         &["get", "hooks", "web"],
         &["get", "notes", "web"],
+        &["get", "all", "web"],
+        &["get", "all", "web", "--revision=1"],
     ] {
         assert_eq!(site.ours(arguments), site.helm(arguments), "{arguments:?}");
     }
@@ -184,4 +186,63 @@ fn what_cannot_be_done_is_said() {
         let error = format!("{:#}", site.try_ours(arguments).unwrap_err());
         assert!(error.contains(text), "{arguments:?}: {error}");
     }
+}
+
+/// Both fail with the same exit code, and our words begin with helm's.
+#[test]
+fn what_helm_refuses_is_refused_with_its_words() {
+    let site = Site::new("refused");
+    for arguments in [
+        &["history", "none"][..],
+        &["status", "none"],
+        &["get", "values", "none"],
+        &["get", "manifest", "web", "--revision=9"],
+        &["rollback", "none", "1"],
+        &["rollback", "web", "9"],
+        &["test", "none"],
+    ] {
+        let output = |mut program: Command| {
+            program
+                .args(arguments)
+                .args(["--namespace", &site.namespace]);
+            let output = program
+                .env("KUBECONFIG", site.plane.kubeconfig())
+                .output()
+                .unwrap();
+            let text = String::from_utf8(output.stderr).unwrap();
+            (output.status.code(), text.trim().to_owned())
+        };
+        let helm = output(site.plane.helm().unwrap());
+        let ours = output(Command::new(env!("CARGO_BIN_EXE_helm-operator")));
+        assert_eq!(ours.0, helm.0, "{arguments:?}");
+        assert!(
+            ours.1.to_lowercase().starts_with(&helm.1.to_lowercase()),
+            "{arguments:?}: {:?} instead of {:?}",
+            ours.1,
+            helm.1
+        );
+    }
+}
+
+#[test]
+fn several_releases_go_with_one_uninstall() {
+    let site = Site::new("several");
+    let chart = site._charts.path().to_str().unwrap();
+    site.helm(&["install", "api", chart, "--take-ownership"]);
+    assert_eq!(
+        site.ours(&["uninstall", "web", "api", "--dry-run"]),
+        "release \"web\" uninstalled\nrelease \"api\" uninstalled\n"
+    );
+    assert_eq!(site.helm(&["list", "--short"]), "api\nweb\n");
+    let told = site.ours(&[
+        "uninstall",
+        "web",
+        "api",
+        "--cascade=foreground",
+        "--keep-history",
+    ]);
+    assert!(told.ends_with("release \"api\" uninstalled\n"), "{told}");
+    assert_eq!(site.helm(&["list", "--short", "--deployed"]), "");
+    let error = site.try_ours(&["uninstall", "none", "api"]).unwrap_err();
+    assert!(format!("{error:#}").contains("release: not found"));
 }

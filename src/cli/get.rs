@@ -109,7 +109,8 @@ fn notes(release: &Release) -> String {
 }
 
 fn all(release: &Release) -> Result<String> {
-    let mut text = super::status::head(release);
+    let mut text = super::status::head_with_chart(release) + &super::status::tests(release);
+    // Writing to a string cannot fail.
     let _ = write!(
         text,
         "USER-SUPPLIED VALUES:\n{}\nCOMPUTED VALUES:\n{}\nHOOKS:\n{}MANIFEST:\n{}\n",
@@ -118,6 +119,8 @@ fn all(release: &Release) -> Result<String> {
         hooks(release),
         release.manifest
     );
-    text.push_str(&notes(release));
+    if !release.info.notes.is_empty() {
+        let _ = writeln!(text, "NOTES:\n{}", release.info.notes.trim());
+    }
     Ok(text)
 }

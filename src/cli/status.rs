@@ -78,15 +78,35 @@ fn text(status: &ReleaseStatus) -> String {
 }
 
 pub(super) fn head(release: &Release) -> String {
+    top(release) + &bottom(release)
+}
+
+/// The head with the chart, as `get all` has it.
+pub(super) fn head_with_chart(release: &Release) -> String {
+    let metadata = &release.chart.metadata;
     format!(
-        "NAME: {}\nLAST DEPLOYED: {}\nNAMESPACE: {}\nSTATUS: {}\nREVISION: {}\nDESCRIPTION: {}\n",
+        "{}CHART: {}\nVERSION: {}\nAPP_VERSION: {}\n{}",
+        top(release),
+        metadata.name,
+        metadata.version,
+        metadata.app_version,
+        bottom(release)
+    )
+}
+
+fn top(release: &Release) -> String {
+    format!(
+        "NAME: {}\nLAST DEPLOYED: {}\nNAMESPACE: {}\nSTATUS: {}\nREVISION: {}\n",
         release.name,
         ansic(release.info.last_deployed),
         release.namespace,
         release.info.status,
         release.revision,
-        release.info.description
     )
+}
+
+fn bottom(release: &Release) -> String {
+    format!("DESCRIPTION: {}\n", release.info.description)
 }
 
 fn line(object: &ObjectStatus) -> String {

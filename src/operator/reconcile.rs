@@ -493,6 +493,7 @@ impl<'a> Sync<'a> {
         let is_news = self.before.digest.as_deref() != Some(&inputs.digest);
         self.acted |=
             is_news && self.before.last_attempted_digest.as_deref() == Some(&inputs.digest);
+        let is_news = is_news || self.acted;
         let fields = self.edit.fields();
         fields.digest = Some(inputs.digest.clone());
         fields.last_attempted_digest = Some(inputs.digest.clone());

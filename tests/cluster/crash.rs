@@ -21,7 +21,9 @@ const WRITES: [&str; 7] = [
 /// The daemon is killed before or after its `write`th write of an upgrade, from 1, started again, and left to
 /// itself.
 fn killed_in_upgrade(name: &str, write: usize, fault: fn(Victim) -> Fault) {
-    let mut lone = Lone::start(lone_plane(), name, &["--workers=1"]);
+    // The status loop would write between the writes of the table.
+    let flags = ["--workers=1", "--status-update-interval=10m"];
+    let mut lone = Lone::start(lone_plane(), name, &flags);
     lone.repository
         .write("charts/hello/templates/second.yaml", SECOND)
         .unwrap();

@@ -96,7 +96,6 @@ impl<'a> Lone<'a> {
             only.as_str(),
             "--charts-sync-interval=10m",
             "--git-poll-interval=1s",
-            "--status-update-interval=1s",
         ];
         let flags = [&own, flags].concat();
         let options = DaemonOptions::local(BINARY, proxy.kubeconfig().unwrap(), &flags);

@@ -25,8 +25,6 @@ enum Act {
     Uninstall { keep: bool },
     /// Another client starts an upgrade and is never heard of again.
     Foreign,
-    /// A person deletes an object.
-    Delete(Chart),
 }
 
 /// An act, and the requests of it that go wrong.
@@ -95,7 +93,6 @@ fn any_act() -> impl Strategy<Value = Act> {
         1 => Just(Act::Test),
         2 => any::<bool>().prop_map(|keep| Act::Uninstall { keep }),
         1 => Just(Act::Foreign),
-        1 => any_chart().prop_map(Act::Delete),
     ]
 }
 
@@ -108,7 +105,7 @@ fn perform(world: &mut World, (act, faults): &Event) {
         }
         Act::Change(spec) => world.change(spec),
         Act::RollBack => {
-            world.roll_back(&faults).ok();
+            world.roll_back(None, &faults).ok();
         }
         Act::Test => {
             world.test(&faults).ok();
@@ -117,7 +114,6 @@ fn perform(world: &mut World, (act, faults): &Event) {
             world.uninstall(keep, &faults).ok();
         }
         Act::Foreign => world.foreign(),
-        Act::Delete(chart) => world.delete("configmaps", &chart.objects()[0]),
     }
 }
 

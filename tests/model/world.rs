@@ -237,6 +237,7 @@ impl World {
         self.seen.push(fresh);
         let at = self.seen.len().saturating_sub(1 + age);
         let history = self.seen[at].clone();
+        self.server.lags = age > 0;
         let mut sync = Sync::new(self, faults);
         let end = sync.steps(history)?;
         let status = sync.edit.finish();
@@ -244,20 +245,16 @@ impl World {
         Ok(end)
     }
 
-    /// A rollback by hand.
-    pub(crate) fn roll_back(&mut self, faults: &Faults) -> Ended<()> {
+    /// A rollback by hand: each such client has a name of its own, and waits for nobody.
+    pub(crate) fn roll_back(&mut self, to: Option<i64>, faults: &Faults) -> Ended<()> {
         self.asked = 0;
+        let ours = self.options.clone();
+        self.options.holder = format!("a person at {}", self.tick());
+        self.options.patience = Duration::ZERO;
         let history = self.history();
         let plan = self.plan(&history, None);
-        if let NextAction::Resume {
-            action: Interrupted::Rollback,
-            ..
-        } = plan.next
-        {
-            let resume = resume(self.resumed(history, plan));
-            return self.run(resume, faults).map(|_| ());
-        }
-        let rollback = self.rollback_to(history, plan);
+        let rollback = self.rollback_to(to, history, plan);
+        self.options = ours;
         self.run(rollback, faults).map(|_| ())
     }
 
@@ -270,12 +267,16 @@ impl World {
 
     fn rollback_to(
         &self,
+        to: Option<i64>,
         history: History,
         plan: RecoveryPlan,
     ) -> Machine<Result<Outcome, ActionError>> {
         let newest = history.newest().map_or(0, |newest| newest.revision);
-        let good = history.last_good_before(newest);
-        let digest = good.and_then(|good| good.annotations.get(DIGEST));
+        let target = match to {
+            Some(to) => history.get(to),
+            None => history.last_good_before(newest),
+        };
+        let digest = target.and_then(|target| target.annotations.get(DIGEST));
         let mut annotations: std::collections::BTreeMap<_, _> =
             [(ANTECEDENT_ANNOTATION.to_owned(), OWNER.to_owned())].into();
         annotations.extend(digest.map(|digest| (DIGEST.to_owned(), digest.clone())));
@@ -283,7 +284,7 @@ impl World {
             release: self.release.clone(),
             history,
             plan,
-            to: None,
+            to,
             description: None,
             annotations,
             options: self.options.clone(),
@@ -348,18 +349,6 @@ impl World {
         self.asked = 0;
         let killed = Faults::one(6, Fault::CrashAfter);
         self.run(upgrade(deploy), &killed).ok();
-    }
-
-    /// Somebody deletes an object.
-    pub(crate) fn delete(&mut self, plural: &str, name: &str) {
-        let call = helm_kube::Call {
-            verb: helm_kube::Verb::Delete,
-            uri: format!("/api/v1/namespaces/shop/{plural}/{name}"),
-            accept: helm_kube::Accept::Full,
-            body: None,
-            what: "delete".to_owned(),
-        };
-        self.server.answer(&call).ok();
     }
 
     /// Names of the live ConfigMaps.
@@ -570,7 +559,7 @@ impl<'a> Sync<'a> {
         }
         self.begin(Progress::RollingBack)?;
         let plan = self.world.plan(&history, None);
-        let rollback = self.world.rollback_to(history, plan);
+        let rollback = self.world.rollback_to(None, history, plan);
         let result = self.carry_out(rollback)?;
         Ok(self.after_rollback(result, failure))
     }

@@ -106,11 +106,23 @@ impl Session {
         status: Status,
         description: Option<&str>,
     ) -> Result<(), ActionError> {
-        match self
-            .storage
-            .set_status(&self.port, revision, status, description)
-            .await
-        {
+        let marked = match self.storage.get(&self.port, revision).await {
+            Ok(stored) if history.is_behind(&stored) => Err(self.storage.changed(revision)),
+            Ok(mut stored) => {
+                let storage = &self.storage;
+                storage
+                    .settle(&self.port, &mut stored, status, description)
+                    .await
+            }
+            Err(error) if error.reason == Reason::InvalidRecord => {
+                let storage = &self.storage;
+                storage
+                    .set_status(&self.port, revision, status, description)
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        match marked {
             Ok(()) => {}
             // Somebody has removed it: nothing is left to mend.
             Err(error) if error.reason == Reason::ReleaseNotFound => {}

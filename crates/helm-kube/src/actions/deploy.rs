@@ -98,6 +98,9 @@ pub fn resume(resume: Resume) -> Machine<ActionResult> {
         let mut session = Session::open(port, release, options).await?;
         session.mend(&mut history, &plan).await?;
         let record = session.storage.get(&session.port, revision).await?;
+        if history.is_behind(&record) {
+            return Err(session.storage.changed(revision));
+        }
         let work = Work::resume(&mut session, record, history, action, base).await?;
         work.run(session).await
     })

@@ -6,7 +6,7 @@ use helm_engine::Status;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{DIGEST, ObjectVersion, SYSTEM_LABELS};
+use super::{DIGEST, ObjectVersion, SYSTEM_LABELS, Stored};
 
 /// The revisions of one release, oldest first.
 ///
@@ -158,6 +158,13 @@ impl History {
                     && other.status == Status::Failed
                     && other.annotations.get(DIGEST) == digest
             })
+    }
+
+    /// Whether a record has changed since this history was read: what follows from the history may
+    /// be over long ago.
+    pub(crate) fn is_behind(&self, stored: &Stored) -> bool {
+        self.get(stored.release.revision)
+            .is_some_and(|found| found.version != stored.version)
     }
 
     pub(crate) fn set_status(&mut self, revision: i64, status: Status) {
