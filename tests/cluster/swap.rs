@@ -216,7 +216,7 @@ fn site() -> &'static Site {
         let written = |entry: &AuditEntry| !matches!(entry.verb.as_str(), "get" | "list" | "watch");
         let writes = plane.audit().unwrap().into_iter().filter(written);
         let writes = writes
-            .filter(|entry| !entry.agent.starts_with("kubectl") && entry.user == "admin")
+            .filter(|entry| entry.agent.starts_with("helm-operator/"))
             .collect();
         Site {
             namespace,
@@ -319,7 +319,8 @@ impl Fixtures<'_> {
             testkit::run(annotate.arg(format!("helm.fluxcd.io/antecedent={owner}"))).unwrap();
         }
         let objects: Vec<Value> = cases.iter().map(|case| self.release(case)).collect();
-        self.kubectl(&["apply"], &list(objects.clone()));
+        // As `kubectl apply` stores them, but for the nulls, which it drops when it creates an object.
+        self.kubectl(&["create", "--save-config"], &list(objects.clone()));
         let with_status: Vec<Value> = cases
             .iter()
             .zip(objects)
