@@ -121,7 +121,7 @@ fn perform(world: &mut World, (act, faults): &Event) {
 fn after_any_history_a_few_syncs_bring_the_release_to_where_it_should_be() {
     let events = prop::collection::vec((any_act(), any_faults()), 1..14);
     let strategy = (any_spec(), events, any_spec());
-    check("any history", 2000, &strategy, |(first, events, last)| {
+    check("any history", 600, &strategy, |(first, events, last)| {
         let mut world = World::new(first);
         for event in &events {
             perform(&mut world, event);
@@ -139,7 +139,7 @@ fn after_any_history_a_few_syncs_bring_the_release_to_where_it_should_be() {
 fn an_object_that_stays_in_the_chart_is_never_made_anew() {
     let good = prop::sample::select(Chart::ALL[..3].to_vec());
     let events = prop::collection::vec((good, 0_usize..2, any_faults()), 1..12);
-    check("same object", 1000, &events, |events| {
+    check("same object", 400, &events, |events| {
         let mut world = World::new(Spec::of(Chart::Good(1)));
         world.sync(&Faults::NONE, 0).unwrap();
         let uid = world.uid("same");
@@ -154,7 +154,7 @@ fn an_object_that_stays_in_the_chart_is_never_made_anew() {
 #[test]
 fn crashes_and_outages_alone_make_no_revisions() {
     let faults = prop::collection::vec(any_faults(), 0..20);
-    check("crashes", 1000, &faults, |attempts| {
+    check("crashes", 300, &faults, |attempts| {
         let mut world = World::new(Spec::of(Chart::Good(1)));
         world.sync(&Faults::NONE, 0).unwrap();
         world.change(Spec::of(Chart::Good(2)));
@@ -191,7 +191,7 @@ fn no_failure_that_stays_loops_without_bound() {
     let strategy = (any_chart(), any_spec(), word, fault);
     check(
         "persistent",
-        1000,
+        400,
         &strategy,
         |(first, spec, word, fault)| {
             let mut world = World::new(Spec::of(first));
