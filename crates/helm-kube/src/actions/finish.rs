@@ -330,7 +330,7 @@ impl Work {
         if error.is_outage() || error.reason == Reason::Canceled {
             return self.resumable(error);
         }
-        if self.is_untouched_install(&error) {
+        if self.is_untouched_install(&error) || self.is_untouched_upgrade(&session, &error) {
             return self.withdraw(session, error, created).await;
         }
         if session.options.cleanup_on_fail
@@ -364,15 +364,44 @@ impl Work {
         self.kind.is_install()
             && self.is_new
             && error.reason == Reason::OwnershipConflict
-            && self
-                .record
-                .release
-                .hooks
-                .iter()
-                .all(|hook| hook.last_run.started_at.is_none())
+            && self.has_run_no_hook()
     }
 
-    /// Takes an install back: what it created, and its record.
+    /// An upgrade with an object that the API server finds invalid, before anything has changed: no hook
+    /// has run, and what was applied is what the last revision had applied.
+    fn is_untouched_upgrade(&self, session: &Session, error: &ActionError) -> bool {
+        if self.kind != WorkKind::Upgrade
+            || !self.is_new
+            || error.reason != Reason::InvalidObject
+            || !self.has_run_no_hook()
+        {
+            return false;
+        }
+        let Some(base) = &self.base else { return false };
+        let parsed = |manifest| object::parse(manifest).unwrap_or_default();
+        let (old, new) = (
+            parsed(&base.release.manifest),
+            parsed(&self.record.release.manifest),
+        );
+        let content = |objects: &[Object], key: &ObjectKey| {
+            let found = objects
+                .iter()
+                .find(|object| session.key_of(object).is_same(key));
+            found.map(|object| object.content.clone())
+        };
+        session.report.changes.iter().all(|change| {
+            let before = content(&old, &change.object);
+            before.is_some() && before == content(&new, &change.object)
+        })
+    }
+
+    fn has_run_no_hook(&self) -> bool {
+        let hooks = &self.record.release.hooks;
+        hooks.iter().all(|hook| hook.last_run.started_at.is_none())
+    }
+
+    /// Takes an action back that has changed nothing, or nothing but what can be taken back: what it
+    /// created, and its record.
     async fn withdraw(
         self,
         mut session: Session,
