@@ -3,6 +3,7 @@
 //! Verbs that need no cluster start no runtime, no client and no TLS: `template` is over before
 //! those would be set up.
 
+mod approve;
 mod chart;
 mod charts;
 mod crd;
@@ -16,6 +17,7 @@ mod output;
 mod package;
 mod pull;
 mod release;
+mod release_values;
 mod rollback;
 mod run;
 mod search;
@@ -72,13 +74,16 @@ enum Verb {
     Diff(diff::Arguments),
     Sync(Box<sync::Arguments>),
     Sources(sources::Arguments),
+    Values(release_values::Arguments),
+    Approve(approve::Arguments),
 }
 
 /// Runs the verb that the command line names. Whatever fails is said on standard error behind
-/// `Error: `, and the exit code is 1, as with helm.
+/// `Error: `, and the exit code is 1, as with helm; bad flags of the daemon give 2, as in 1.4.
 #[must_use]
 pub fn run() -> ExitCode {
     let arguments = with_verb(std::env::args_os().collect());
+    let is_daemon = arguments.get(1).is_some_and(|verb| verb == "run");
     let parsed = match template_alone(&arguments) {
         Some(arguments) => Ok(Verb::Template(arguments)),
         None => Cli::try_parse_from(arguments).map(|cli| cli.verb),
@@ -88,7 +93,11 @@ pub fn run() -> ExitCode {
         Err(error) => {
             // Nothing can be said if the terminal is gone.
             let _ = error.print();
-            return ExitCode::from(u8::from(error.use_stderr()));
+            return match (error.use_stderr(), is_daemon) {
+                (false, _) => ExitCode::SUCCESS,
+                (true, false) => ExitCode::FAILURE,
+                (true, true) => ExitCode::from(2),
+            };
         }
     };
     let done = match verb {
@@ -111,6 +120,8 @@ pub fn run() -> ExitCode {
         Verb::Diff(arguments) => return diff::run(&arguments),
         Verb::Sync(arguments) => sync::run(&arguments),
         Verb::Sources(arguments) => sources::run(&arguments),
+        Verb::Values(arguments) => release_values::run(&arguments),
+        Verb::Approve(arguments) => approve::run(&arguments),
         Verb::Pull(arguments) => pull::run(&arguments),
         Verb::Search(arguments) => search::run(&arguments),
         Verb::Dependency(arguments) => dependency::run(&arguments),

@@ -39,3 +39,4 @@ pub use schedule::{Schedule, ScheduleError};
 pub(crate) use signature::{Keyring, Outcome};
 pub use source::{GitSource, ReleaseKey};
 pub use url::{RepositoryUrl, Scheme, UrlError};
+pub(crate) use wire::address::{GuardedResolver, check_literal};

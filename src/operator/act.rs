@@ -53,6 +53,14 @@ impl Shutdown {
         (sender, Self { at })
     }
 
+    /// Returns when the daemon is to stop: no new work begins.
+    pub(crate) async fn called(&self) {
+        let mut at = self.at.clone();
+        if at.wait_for(Option::is_some).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Returns when waits are to be given up.
     async fn over(&self) {
         let mut at = self.at.clone();

@@ -63,6 +63,25 @@ impl Sync<'_> {
         }
     }
 
+    /// `--log-release-diffs`: says what an upgrade will change. What cannot be read is no obstacle to it.
+    pub(super) async fn log_difference(
+        &self,
+        history: &History,
+        rendered: &helm_engine::Rendered,
+        config: &goyaml::Tree,
+    ) {
+        let newest = history.deployed().or_else(|| history.newest());
+        let (Some(newest), Some(wanted)) = (newest, &rendered.chart) else {
+            return;
+        };
+        let machine = helm_kube::get(self.release_key(), Driver::Secret, Some(newest.revision));
+        if let Ok(stored) = self.cluster.run(machine).await {
+            let diff = difference(&stored.release, wanted, config);
+            let diff = diff.unwrap_or_else(|| "none in values or templates".to_owned());
+            tracing::info!(release = %self.key, diff, "difference to release version '{}'", newest.revision);
+        }
+    }
+
     /// Whether a revision that is not by us was made of these inputs. 1.4 compared values and templates, and upgraded
     /// whenever a commit had touched the chart; so where the commit is another one, the objects have to be the same.
     async fn is_recorded(

@@ -72,6 +72,14 @@ pub(crate) fn source_of(release: &HelmRelease, settings: &Settings) -> Result<So
     }
 }
 
+/// The repository or registry that the chart of a HelmRelease comes from, as it is written there.
+pub(crate) fn repository_of(release: &HelmRelease) -> Option<&str> {
+    Some(match release.spec.chart.choose().ok()? {
+        ChartChoice::Git { url, .. } | ChartChoice::Repository { url, .. } => url.expose(),
+        ChartChoice::Oci(oci) => oci.url.expose(),
+    })
+}
+
 /// Whether another chart can be meant tomorrow without anything telling of it: a range of versions, or a tag. Git tells
 /// by its mirrors, and a version or a digest stays what it is.
 pub(crate) fn can_move(release: &HelmRelease) -> bool {

@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::act::Shutdown;
+use super::external::ExternalReader;
 use super::identity::Clusters;
 use super::queue::Queue;
 use crate::api::{HelmRelease, NamespacedName, SourceUrl};
@@ -36,6 +37,10 @@ pub struct Settings {
     pub update_dependencies: bool,
     /// ServiceAccount of releases that name none (`--default-service-account`).
     pub default_service_account: Option<String>,
+    /// Log what differs before an upgrade (`--log-release-diffs`).
+    pub log_diffs: bool,
+    /// Values may come from this machine (`--git-allow-local`).
+    pub allow_local: bool,
     /// How long waits may go on when the daemon is to stop.
     pub grace: Duration,
     /// What is watched.
@@ -234,7 +239,7 @@ pub(crate) struct Context {
     pub(crate) status: StatusWriter,
     pub(crate) events: EventRecorder,
     pub(crate) metrics: Metrics,
-    pub(crate) http: reqwest::Client,
+    pub(crate) external: ExternalReader,
     pub(crate) charts: Charts,
     pub(crate) index: Mutex<Index>,
     pub(crate) memory: Mutex<HashMap<NamespacedName, Memory>>,

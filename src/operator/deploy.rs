@@ -162,6 +162,9 @@ impl Sync<'_> {
         let rendered = self.render(&chart, &inputs, &plan, &history).await?;
         let last = self.last_release(&history).await?;
         let config = self.config(&inputs, last.as_ref());
+        if self.context.settings.log_diffs && !is_install {
+            self.log_difference(&history, &rendered, &config).await;
+        }
         let deploy = Deploy {
             release: self.release_key(),
             history,
@@ -227,10 +230,16 @@ impl Sync<'_> {
             Progress::Uninstalling => "running uninstall",
         };
         tracing::info!(release = %self.key, revision = inputs.artifact.revision, "{verb}");
-        if matches!(
-            self.publish().await,
-            Some(Written::Overtaken | Written::Gone)
-        ) {
+        let is_current = match self.publish().await {
+            Some(Written::Overtaken | Written::Gone) => false,
+            // It was said before a crash: nothing was sent, so nothing was answered.
+            Some(Written::Unchanged) => {
+                let asked = self.context.status.is_current(&self.release).await;
+                asked.unwrap_or(true)
+            }
+            Some(Written::Changed) | None => true,
+        };
+        if !is_current {
             tracing::info!(release = %self.key, "the object has changed meanwhile: nothing is done");
             self.edit = unedited;
             return Err(End::Waiting(LAG));

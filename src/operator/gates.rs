@@ -68,7 +68,8 @@ pub(crate) struct GateKeeper {
 }
 
 /// The name of the ConfigMap that approves a release.
-pub(crate) fn approval_name(release: &str) -> String {
+#[must_use]
+pub fn approval_name(release: &str) -> String {
     format!("approval-{release}")
 }
 
@@ -122,6 +123,21 @@ pub(crate) fn config_maps(release: &HelmRelease) -> Vec<NamespacedName> {
                 NamespacedName::new(namespace.unwrap_or(own), check.name.as_str())
             }),
             GateType::DependencyReady => None,
+        })
+        .collect()
+}
+
+/// Dependencies of other kinds, with the namespaces they are looked for in.
+pub(crate) fn other_dependencies(release: &HelmRelease) -> Vec<(Dependency, String)> {
+    let own = release.own_namespace();
+    let gates = release.spec.gates.iter().flatten();
+    gates
+        .filter_map(|gate| gate.dependency.as_ref().filter(|on| !on.is_helm_release()))
+        .map(|on| {
+            (
+                on.clone(),
+                on.namespace.clone().unwrap_or_else(|| own.to_owned()),
+            )
         })
         .collect()
 }

@@ -20,10 +20,6 @@ impl Sync<'_> {
             .iter()
             .map(|result| gate_condition(&result.name))
             .collect();
-        self.edit.retain(|name| {
-            !name.starts_with("Gate-") && name != "AllGatesPassed"
-                || names.iter().any(|n| n == name)
-        });
         if results.is_empty() {
             return Ok(());
         }

@@ -12,6 +12,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use tower::Layer as _;
 
+use super::brake::Brake;
 use super::trouble::{Stage, Trouble};
 use crate::api::{HelmRelease, NamespacedName, Reason};
 use crate::lock::{LeaderGuard, Leadership, guarded_client};
@@ -29,6 +30,7 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 pub struct Clusters {
     config: Config,
     guard: LeaderGuard,
+    brake: Brake,
     own: Cluster,
     objects: Client,
     others: Mutex<HashMap<Identity, (Cluster, Instant)>>,
@@ -74,15 +76,22 @@ impl Clusters {
     /// Its certificates or credentials cannot be used.
     pub fn new(config: Config, leadership: Leadership) -> Result<Self, kube::Error> {
         let guard = LeaderGuard::new(leadership);
-        let own = connect(config.clone(), &guard)?;
+        let brake = Brake::default();
+        let own = connect(config.clone(), &guard, &brake)?;
         let objects = cut(own.client());
         Ok(Self {
             config,
             guard,
+            brake,
             own,
             objects,
             others: Mutex::default(),
         })
+    }
+
+    /// What holds new work back when this cluster asks for it.
+    pub(crate) fn brake(&self) -> &Brake {
+        &self.brake
     }
 
     /// The daemon's own cluster, with its own rights.
@@ -159,7 +168,12 @@ impl Clusters {
             config.auth_info.impersonate =
                 Some(format!("system:serviceaccount:{namespace}:{name}"));
         }
-        let cluster = connect(config, &self.guard).map_err(|error| {
+        // What another cluster has no time for is no reason to leave this one's releases alone.
+        let brake = match &identity.remote {
+            Some(_) => Brake::default(),
+            None => self.brake.clone(),
+        };
+        let cluster = connect(config, &self.guard, &brake).map_err(|error| {
             let message = format!("{error}: cannot make a client for the release's cluster");
             Trouble::new(Stage::Decision, Reason::KubeConfigInvalid, message)
         })?;
@@ -222,8 +236,14 @@ fn cut(client: &Client) -> Client {
     Client::new(CutDepth.layer(send), namespace)
 }
 
-fn connect(config: Config, guard: &LeaderGuard) -> Result<Cluster, kube::Error> {
-    let client = guarded_client(config, guard)?;
+fn connect(config: Config, guard: &LeaderGuard, brake: &Brake) -> Result<Cluster, kube::Error> {
+    let namespace = config.default_namespace.clone();
+    let guarded = guarded_client(config, guard)?;
+    let send = tower::service_fn(move |request| {
+        let guarded = guarded.clone();
+        async move { guarded.send(request).await }
+    });
+    let client = Client::new(brake.layer(send), namespace);
     Ok(Cluster::new(client, ClusterOptions::default()))
 }
 

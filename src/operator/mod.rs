@@ -3,17 +3,21 @@
 mod act;
 mod adopt;
 mod backoff;
+mod brake;
 mod chart;
 mod compare;
 mod context;
 mod decide;
 mod deploy;
+mod depwatch;
 mod digest;
+mod external;
 mod gates;
 mod hold;
 mod identity;
 mod odd;
 mod options;
+mod origin;
 mod preview;
 mod queue;
 mod reconcile;
@@ -30,7 +34,9 @@ mod wake;
 pub use context::{Settings, Shard};
 pub use decide::{Action, Attempt, Desired, decide};
 pub use digest::{input_digest, values_digest};
+pub use gates::approval_name;
 pub use identity::Clusters;
+pub use origin::{Composed, compose_with_origins};
 pub use preview::{Preview, preview};
 pub use queue::{Priority, Queue, Taken};
 pub use run::{Operator, Parts, Stopped};
@@ -51,6 +57,8 @@ pub(crate) fn test_settings() -> Settings {
         own_namespace_only: false,
         update_dependencies: true,
         default_service_account: None,
+        log_diffs: false,
+        allow_local: false,
         grace: Duration::from_secs(1),
         scope: crate::watch::Scope::default(),
         shard: Shard::ALL,

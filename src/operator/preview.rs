@@ -9,6 +9,7 @@ use helm_kube::{Cluster, Driver, History, ReleaseKey};
 use tokio::time::Instant;
 
 use super::context::Settings;
+use super::external::ExternalReader;
 use super::identity::Clusters;
 use super::trouble::Trouble;
 use super::values::ValuesReader;
@@ -47,7 +48,7 @@ pub async fn preview(
     let artifact = fetch(sources, &source, release).await?;
     let reader = ValuesReader {
         client: local.client().clone(),
-        http: reqwest::Client::new(),
+        external: ExternalReader::new(settings.allow_local)?,
         own_namespace_only: settings.own_namespace_only,
     };
     let values = reader.compose(release, &artifact).await.map_err(told)?;
@@ -88,7 +89,7 @@ fn told(trouble: Trouble) -> anyhow::Error {
     anyhow!(trouble.text())
 }
 
-async fn fetch(
+pub(super) async fn fetch(
     sources: &Sources,
     source: &SourceRef,
     release: &HelmRelease,

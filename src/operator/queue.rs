@@ -1,12 +1,17 @@
 //! The queue of keys to reconcile: each key at most once, one at a time, changed ones first.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+mod lanes;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use self::lanes::Lanes;
 use crate::api::NamespacedName;
 
 /// How soon a key is worked on.
@@ -33,9 +38,9 @@ pub struct Taken {
 ///
 /// A key that is added while it is queued stays where it is (or moves to the changed ones); one that is
 /// added while it is worked on is queued again when that is done, so that a key is never worked on twice at
-/// once and no change is lost. Namespaces take turns, so that a namespace with a thousand changes does not
-/// keep the others waiting; and one in [`PERIODIC_SHARE`] turns goes to periodic work, so that a storm of
-/// changes does not starve it.
+/// once and no change is lost. Namespaces take turns, and so do repositories, so that neither a namespace
+/// nor a push that concerns a thousand releases keeps the others waiting; and one in [`PERIODIC_SHARE`]
+/// turns goes to periodic work, so that a storm of changes does not starve it.
 #[derive(Debug, Default)]
 pub struct Queue {
     inner: Mutex<Inner>,
@@ -53,6 +58,8 @@ struct Inner {
     delayed: BTreeMap<(Instant, u64), NamespacedName>,
     /// Keys that are worked on, with the priority that they were added with meanwhile.
     active: HashMap<NamespacedName, Option<Priority>>,
+    /// The repository that each key's chart comes from, as a print of its URL.
+    repositories: HashMap<NamespacedName, u64>,
     next_number: u64,
     turn: u32,
     closed: bool,
@@ -70,46 +77,14 @@ enum Place {
     },
 }
 
-/// The keys of each namespace in their order, and the namespaces in the order of their turns.
-#[derive(Debug, Default)]
-struct Lanes {
-    turns: VecDeque<Arc<str>>,
-    keys: HashMap<Arc<str>, VecDeque<NamespacedName>>,
-}
-
-impl Lanes {
-    fn push(&mut self, key: NamespacedName) {
-        let lane = self.keys.entry(key.namespace.clone()).or_default();
-        if lane.is_empty() {
-            self.turns.push_back(key.namespace.clone());
-        }
-        lane.push_back(key);
-    }
-
-    fn pop(&mut self) -> Option<NamespacedName> {
-        let namespace = self.turns.pop_front()?;
-        let lane = self.keys.get_mut(&namespace)?;
-        let key = lane.pop_front();
-        if lane.is_empty() {
-            self.keys.remove(&namespace);
-        } else {
-            self.turns.push_back(namespace);
-        }
-        key
-    }
-
-    fn remove(&mut self, key: &NamespacedName) {
-        if let Some(lane) = self.keys.get_mut(&key.namespace) {
-            lane.retain(|queued| queued != key);
-            if lane.is_empty() {
-                self.keys.remove(&key.namespace);
-                self.turns.retain(|namespace| *namespace != key.namespace);
-            }
-        }
-    }
-}
-
 impl Queue {
+    /// Says which repository a key's chart comes from, for its turns from now on.
+    pub fn assign(&self, key: &NamespacedName, repository: &str) {
+        use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+        let print = BuildHasherDefault::<DefaultHasher>::default().hash_one(repository);
+        self.lock().repositories.insert(key.clone(), print);
+    }
+
     /// Queues a key now.
     pub fn add(&self, key: NamespacedName, priority: Priority) {
         self.lock().add(key, priority);
@@ -165,15 +140,15 @@ impl Queue {
 
     /// Forgets a queued key.
     pub fn forget(&self, key: &NamespacedName) {
-        self.lock().unplace(key);
+        let mut inner = self.lock();
+        inner.unplace(key);
+        inner.repositories.remove(key);
     }
 
     /// How many keys are ready to be taken.
     #[must_use]
     pub fn len(&self) -> usize {
-        let inner = self.lock();
-        let lanes = inner.ready.values().flat_map(|lanes| lanes.keys.values());
-        lanes.map(VecDeque::len).sum()
+        self.lock().ready.values().map(Lanes::len).sum()
     }
 
     /// Whether no key is ready to be taken.
@@ -227,7 +202,11 @@ impl Inner {
         }
         self.places
             .insert(key.clone(), Place::Ready { priority, since });
-        self.ready.entry(priority).or_default().push(key);
+        let repository = self.repositories.get(&key).copied();
+        self.ready
+            .entry(priority)
+            .or_default()
+            .push(key, repository);
     }
 
     fn add_at(&mut self, key: NamespacedName, at: Instant, priority: Priority) {
@@ -299,241 +278,6 @@ impl Inner {
     }
 
     fn is_idle(&self) -> bool {
-        self.ready.values().all(|lanes| lanes.turns.is_empty()) && self.delayed.is_empty()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use Priority::{Changed, Periodic};
-
-    fn key(text: &str) -> NamespacedName {
-        let (namespace, name) = text.split_once('/').unwrap_or(("demo", text));
-        NamespacedName::new(namespace, name)
-    }
-
-    async fn take(queue: &Queue) -> String {
-        queue.take().await.unwrap().key.to_string()
-    }
-
-    async fn nothing(queue: &Queue) -> bool {
-        tokio::time::timeout(Duration::from_millis(1), queue.take())
-            .await
-            .is_err()
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_key_is_queued_once() {
-        let queue = Queue::default();
-        for _ in 0..3 {
-            queue.add(key("a"), Changed);
-            queue.add(key("a"), Periodic);
-        }
-        assert_eq!(queue.len(), 1);
-        assert_eq!(take(&queue).await, "demo/a");
-        queue.done(&key("a"));
-        assert!(nothing(&queue).await);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_key_that_changes_while_it_is_worked_on_is_taken_again_afterwards() {
-        let queue = Queue::default();
-        queue.add(key("a"), Changed);
-        take(&queue).await;
-        queue.add(key("a"), Changed);
-        queue.add(key("a"), Changed);
-        assert!(nothing(&queue).await);
-        queue.done(&key("a"));
-        assert_eq!(take(&queue).await, "demo/a");
-        queue.done(&key("a"));
-        assert!(nothing(&queue).await);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn changes_go_before_periodic_work_and_do_not_starve_it() {
-        let queue = Queue::default();
-        for number in 0..20 {
-            queue.add(key(&format!("p/{number}")), Periodic);
-            queue.add(key(&format!("c/{number}")), Changed);
-        }
-        let mut order = String::new();
-        for _ in 0..16 {
-            order.push_str(&take(&queue).await[..1]);
-        }
-        assert_eq!(order, "cccccccpcccccccp");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn periodic_work_that_turns_out_changed_moves_ahead() {
-        let queue = Queue::default();
-        queue.add(key("a"), Periodic);
-        queue.add(key("b"), Periodic);
-        queue.add(key("b"), Changed);
-        let first = queue.take().await.unwrap();
-        assert_eq!((first.key, first.priority), (key("b"), Changed));
-        assert_eq!(queue.len(), 1);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn namespaces_take_turns() {
-        let queue = Queue::default();
-        for name in ["big/1", "big/2", "big/3", "small/1", "tiny/1"] {
-            queue.add(key(name), Changed);
-        }
-        let mut order = Vec::new();
-        for _ in 0..5 {
-            order.push(take(&queue).await);
-        }
-        assert_eq!(order, ["big/1", "small/1", "tiny/1", "big/2", "big/3"]);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn delayed_keys_come_in_their_time_and_a_change_does_not_wait() {
-        let queue = Queue::default();
-        let started = Instant::now();
-        queue.add_after(key("late"), Duration::from_secs(60), Periodic);
-        queue.add_after(key("soon"), Duration::from_secs(5), Periodic);
-        queue.add_after(key("late"), Duration::from_secs(90), Periodic);
-        assert!(queue.is_empty());
-        assert_eq!(take(&queue).await, "demo/soon");
-        assert_eq!(started.elapsed(), Duration::from_secs(5));
-        queue.add(key("late"), Changed);
-        assert_eq!(take(&queue).await, "demo/late");
-        assert_eq!(started.elapsed(), Duration::from_secs(5));
-        queue.done(&key("late"));
-        queue.add_after(key("late"), Duration::from_secs(90), Periodic);
-        queue.add_after(key("late"), Duration::from_secs(10), Periodic);
-        assert_eq!(take(&queue).await, "demo/late");
-        assert_eq!(started.elapsed(), Duration::from_secs(15));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_worker_may_plan_the_next_visit_before_it_is_done() {
-        let queue = Queue::default();
-        queue.add(key("a"), Changed);
-        take(&queue).await;
-        queue.add_after(key("a"), Duration::from_secs(180), Periodic);
-        queue.done(&key("a"));
-        assert!(nothing(&queue).await);
-        let started = Instant::now();
-        assert_eq!(take(&queue).await, "demo/a");
-        assert!(started.elapsed() > Duration::from_secs(170));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_delayed_key_that_becomes_due_while_it_is_worked_on_waits_for_that() {
-        let queue = Queue::default();
-        queue.add(key("a"), Changed);
-        take(&queue).await;
-        queue.add_after(key("a"), Duration::from_secs(1), Periodic);
-        tokio::time::advance(Duration::from_secs(2)).await;
-        assert!(nothing(&queue).await);
-        queue.done(&key("a"));
-        assert_eq!(take(&queue).await, "demo/a");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn every_waiting_worker_hears_of_a_key_and_of_the_end() {
-        let queue = std::sync::Arc::new(Queue::default());
-        let workers: Vec<_> = (0..3)
-            .map(|_| {
-                let queue = std::sync::Arc::clone(&queue);
-                tokio::spawn(async move { queue.take().await.map(|taken| taken.key.to_string()) })
-            })
-            .collect();
-        tokio::task::yield_now().await;
-        queue.add(key("a"), Changed);
-        queue.add(key("b"), Changed);
-        tokio::time::sleep(Duration::from_millis(1)).await;
-        queue.close();
-        let mut results = Vec::new();
-        for worker in workers {
-            results.push(worker.await.unwrap());
-        }
-        results.sort();
-        assert_eq!(
-            results,
-            [None, Some("demo/a".to_owned()), Some("demo/b".to_owned())]
-        );
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_forgotten_key_is_not_given_out() {
-        let queue = Queue::default();
-        queue.add(key("a"), Changed);
-        queue.add_after(key("b"), Duration::from_millis(1), Changed);
-        queue.forget(&key("a"));
-        queue.forget(&key("b"));
-        tokio::time::advance(Duration::from_secs(1)).await;
-        assert!(nothing(&queue).await);
-    }
-
-    /// S-35: eight threads add, take and forget the same keys: no key is worked on twice at once, and a key that was
-    /// added last is taken.
-    #[test]
-    fn s35_a_key_is_never_worked_on_twice_at_once_and_none_is_lost() {
-        use std::sync::atomic::{AtomicU32, Ordering};
-        const KEYS: usize = 16;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(8)
-            .enable_time()
-            .build()
-            .unwrap();
-        let queue = Arc::new(Queue::default());
-        let busy: Arc<[AtomicU32; KEYS]> = Arc::default();
-        let taken: Arc<[AtomicU32; KEYS]> = Arc::default();
-        let keys: Vec<_> = (0..KEYS)
-            .map(|number| NamespacedName::new(format!("n{}", number % 3), number.to_string()))
-            .collect();
-        let workers: Vec<_> = (0..4)
-            .map(|_| {
-                let (queue, busy, taken) = (queue.clone(), busy.clone(), taken.clone());
-                runtime.spawn(async move {
-                    while let Some(Taken { key, .. }) = queue.take().await {
-                        let at: usize = key.name.parse().unwrap();
-                        assert_eq!(busy[at].fetch_add(1, Ordering::SeqCst), 0, "{key} twice");
-                        taken[at].fetch_add(1, Ordering::SeqCst);
-                        tokio::task::yield_now().await;
-                        busy[at].fetch_sub(1, Ordering::SeqCst);
-                        queue.done(&key);
-                    }
-                })
-            })
-            .collect();
-        std::thread::scope(|scope| {
-            for thread in 0..4_usize {
-                let (queue, keys) = (&queue, &keys);
-                scope.spawn(move || {
-                    for round in 0..5_000_usize {
-                        let key = keys[(round * 7 + thread) % KEYS].clone();
-                        match round % 11 {
-                            0 => queue.forget(&key),
-                            1 => queue.add_after(key, Duration::ZERO, Priority::Periodic),
-                            _ => queue.add(key, Priority::Changed),
-                        }
-                    }
-                });
-            }
-        });
-        let before: Vec<u32> = taken
-            .iter()
-            .map(|count| count.load(Ordering::SeqCst))
-            .collect();
-        keys.iter()
-            .for_each(|key| queue.add(key.clone(), Priority::Changed));
-        let end = std::time::Instant::now() + Duration::from_secs(30);
-        let all_taken = || {
-            let counts = taken.iter().map(|count| count.load(Ordering::SeqCst));
-            counts.zip(&before).all(|(now, before)| now > *before)
-        };
-        while !all_taken() || queue.active() > 0 || !queue.is_empty() {
-            assert!(std::time::Instant::now() < end, "a key was lost");
-            std::thread::yield_now();
-        }
-        queue.close();
-        for worker in workers {
-            runtime.block_on(worker).unwrap();
-        }
+        self.ready.values().all(Lanes::is_empty) && self.delayed.is_empty()
     }
 }

@@ -19,7 +19,7 @@ use super::trouble::{Stage, Trouble};
 use super::values::ValuesReader;
 use crate::api::{
     ConditionType, HelmRelease, HelmReleaseStatus, HelmVersion, NamespacedName,
-    RECONCILE_ANNOTATION, Reason, check_release_name, resource_id,
+    RECONCILE_ANNOTATION, Reason, check_release_name, gate_condition, resource_id,
 };
 use crate::source::{ChartArtifact, Freshness, SourceError};
 use crate::status::{EventNote, Failure, StatusEdit, stale_source};
@@ -241,6 +241,7 @@ impl<'a> Sync<'a> {
             return Ok(End::Held);
         }
         self.check_spec()?;
+        self.drop_old_gates();
         self.ensure_finalizer().await?;
         self.connect().await?;
         let inputs = self.inputs().await?;
@@ -262,6 +263,20 @@ impl<'a> Sync<'a> {
             self.events
                 .push(EventNote::warning("OddInput", warnings.join("; ")));
         }
+    }
+
+    /// Conditions of gates that the spec no longer has.
+    fn drop_old_gates(&mut self) {
+        let gates = super::gates::all_gates(&self.release);
+        let names: Vec<String> = gates
+            .iter()
+            .map(|gate| gate_condition(&gate.name))
+            .collect();
+        self.edit.retain(|name| match name {
+            "AllGatesPassed" => !names.is_empty(),
+            name if name.starts_with("Gate-") => names.iter().any(|known| known == name),
+            _ => true,
+        });
     }
 
     fn check_spec(&mut self) -> Result<(), End> {
@@ -335,7 +350,7 @@ impl<'a> Sync<'a> {
         });
         let reader = ValuesReader {
             client: self.local.client().clone(),
-            http: self.context.http.clone(),
+            external: self.context.external.clone(),
             own_namespace_only: self.context.settings.own_namespace_only,
         };
         let values = reader.compose(&self.release, &artifact).await;

@@ -11,6 +11,9 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use super::act::{Shutdown, Slot};
 use super::context::{Charts, Context, Settings};
+use super::depwatch::DependencyWatches;
+use super::external::ExternalReader;
+use super::gates::other_dependencies;
 use super::identity::Clusters;
 use super::odd::{remove_bad, report_bad};
 use super::queue::{Queue, Taken};
@@ -88,9 +91,7 @@ impl Operator {
             instance,
         } = parts;
         let client = clusters.objects().clone();
-        let http = reqwest::Client::builder()
-            .connect_timeout(Duration::from_secs(10))
-            .build()?;
+        let external = ExternalReader::new(settings.allow_local)?;
         let (stop_waits, shutdown) = Shutdown::new();
         let source_changes = sources.mirrors().changes();
         let context = Context {
@@ -104,7 +105,7 @@ impl Operator {
             status: StatusWriter::new(client.clone()),
             events: EventRecorder::new(client, instance),
             metrics,
-            http,
+            external,
             charts: Charts::default(),
             index: Mutex::default(),
             memory: Mutex::new(HashMap::new()),
@@ -138,7 +139,19 @@ impl Operator {
         let mut tasks = JoinSet::new();
         let shared = Arc::clone(&context);
         tasks.spawn(async move {
+            let mut watches = DependencyWatches::new(Arc::clone(&shared));
             while let Some(event) = changes.recv().await {
+                match &event {
+                    CacheEvent::Applied {
+                        key,
+                        object: Cached::Good(release),
+                        changed: true,
+                    } => {
+                        watches.set(key, other_dependencies(release));
+                    }
+                    CacheEvent::Deleted { key } => watches.set(key, Vec::new()),
+                    _ => {}
+                }
                 shared.take_up(event);
             }
         });
@@ -202,6 +215,10 @@ async fn dispatch(context: Arc<Context>) {
         while workers.try_join_next().is_some() {}
         context.metrics.set_queue_length(context.queue.len());
         context.metrics.observe_queue_wait(taken.waited);
+        tokio::select! {
+            () = context.clusters.brake().released() => {}
+            () = context.shutdown.called() => break,
+        }
         let Some(slot) = Slot::take(&context.slots).await else {
             break;
         };

@@ -3,22 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use futures::StreamExt;
 use goyaml::Tree;
 use helm_engine::values::{merge_values, read_values, set_json_into};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, Client};
 use serde_json::Value;
 
+use super::external::ExternalReader;
 use super::trouble::{Stage, Trouble};
 use crate::api::{HelmRelease, KeyRef, NamespacedName, Reason, ValuesFrom, ValuesSource};
 use crate::source::ChartArtifact;
 use crate::watch::SourceKind;
 
-/// Longest answer of a values URL, in bytes.
-const MAX_EXTERNAL: usize = 5 << 20;
-/// How long a values URL may take.
-const EXTERNAL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long one read of the API server may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -27,8 +23,8 @@ const READ_TIMEOUT: Duration = Duration::from_secs(30);
 pub(crate) struct ValuesReader {
     /// The client that ConfigMaps and Secrets are read with.
     pub(crate) client: Client,
-    /// The client for URLs.
-    pub(crate) http: reqwest::Client,
+    /// What reads URLs.
+    pub(crate) external: ExternalReader,
     /// Refuse references into other namespaces.
     pub(crate) own_namespace_only: bool,
 }
@@ -48,6 +44,17 @@ impl Missing {
             message,
             forgivable: true,
             transient: false,
+        }
+    }
+}
+
+impl From<Missing> for Trouble {
+    fn from(missing: Missing) -> Self {
+        let trouble = Self::new(Stage::Values, missing.reason, missing.message);
+        if missing.transient {
+            trouble.transient()
+        } else {
+            trouble
         }
     }
 }
@@ -85,39 +92,37 @@ impl ValuesReader {
         chart: &ChartArtifact,
     ) -> Result<Tree, Trouble> {
         let mut values = Tree::Map(BTreeMap::new());
-        for (index, entry) in release.spec.value_sources().iter().enumerate() {
+        for (name, layer) in self.layers(release, chart).await? {
+            layer.lay_over(&mut values).map_err(|error| {
+                let message = format!("{error}: targetPath of {name}");
+                Trouble::new(Stage::Values, Reason::ValuesInvalid, message)
+            })?;
+        }
+        Ok(values)
+    }
+
+    /// What each source adds, with its place, in the order in which they are merged.
+    pub(crate) async fn layers(
+        &self,
+        release: &HelmRelease,
+        chart: &ChartArtifact,
+    ) -> Result<Vec<(String, Layer)>, Trouble> {
+        let mut layers = Vec::new();
+        for entry in &release.spec.value_sources() {
             let Some(source) = entry.source() else {
                 continue;
             };
-            let layer = self.layer(release, chart, entry, source).await;
-            match layer {
-                Ok(layer) => layer.lay_over(&mut values).map_err(|error| {
-                    Trouble::new(
-                        Stage::Values,
-                        Reason::ValuesInvalid,
-                        format!("{error}: spec.valuesFrom[{index}].targetPath"),
-                    )
-                })?,
+            match self.layer(release, chart, entry, source).await {
+                Ok(layer) => layers.push(layer),
                 Err(missing) if source.optional() && missing.forgivable => {}
-                Err(missing) => {
-                    let trouble = Trouble::new(Stage::Values, missing.reason, missing.message);
-                    return Err(if missing.transient {
-                        trouble.transient()
-                    } else {
-                        trouble
-                    });
-                }
+                Err(missing) => return Err(missing.into()),
             }
         }
-        if let Some(inline) = release
-            .spec
-            .values
-            .as_ref()
-            .filter(|values| values.0.is_object())
-        {
-            merge_values(&mut values, tree(&inline.0));
+        let inline = release.spec.values.as_ref().map(|values| &values.0);
+        if let Some(inline) = inline.filter(|values| values.is_object()) {
+            layers.push(("spec.values".to_owned(), Layer::Whole(tree(inline))));
         }
-        Ok(values)
+        Ok(layers)
     }
 
     async fn layer(
@@ -126,14 +131,22 @@ impl ValuesReader {
         chart: &ChartArtifact,
         entry: &ValuesFrom,
         source: ValuesSource<'_>,
-    ) -> Result<Layer, Missing> {
+    ) -> Result<(String, Layer), Missing> {
         let (content, place) = match source {
             ValuesSource::ConfigMap(key) => self.config_map(release, key).await?,
             ValuesSource::Secret(key) => self.secret(release, key).await?,
             ValuesSource::External(external) => {
-                let url = external.url.to_string();
-                let content = self.external(external.url.expose(), &url).await?;
-                (content, format!("URL {url}"))
+                let shown = external.url.to_string();
+                let read = self.external.read(external.url.expose()).await;
+                let content = read.map_err(|unread| {
+                    let message =
+                        format!("unable to read value file from URL {shown}: {}", unread.why);
+                    Missing {
+                        transient: unread.transient,
+                        ..Missing::new(Reason::ValuesNotFound, message)
+                    }
+                })?;
+                (content, format!("URL {shown}"))
             }
             ValuesSource::ChartFile(file) => {
                 let path = file.path.trim_start_matches("./");
@@ -148,17 +161,20 @@ impl ValuesReader {
             }
         };
         if let Some(path) = &entry.target_path {
-            return Ok(Layer::At(path.clone(), scalar(&content)));
+            return Ok((place, Layer::At(path.clone(), scalar(&content))));
         }
         // The parser's text may quote the content, which may be secret: only the place is told.
-        read_values(&content).map(Layer::Whole).map_err(|error| {
-            let line = error
-                .line()
-                .map(|line| format!(" (line {line})"))
-                .unwrap_or_default();
-            let message = format!("values are no YAML map{line}: {place}");
-            Missing::new(Reason::ValuesInvalid, message)
-        })
+        match read_values(&content) {
+            Ok(values) => Ok((place, Layer::Whole(values))),
+            Err(error) => {
+                let line = error
+                    .line()
+                    .map(|line| format!(" (line {line})"))
+                    .unwrap_or_default();
+                let message = format!("values are no YAML map{line}: {place}");
+                Err(Missing::new(Reason::ValuesInvalid, message))
+            }
+        }
     }
 
     fn namespace<'a>(
@@ -215,47 +231,6 @@ impl ValuesReader {
             None => Err(no_key(key.key(), &place)),
         }
     }
-
-    async fn external(&self, url: &str, shown: &str) -> Result<Vec<u8>, Missing> {
-        let unreadable = |why: String| Missing {
-            transient: true,
-            ..Missing::new(
-                Reason::ValuesNotFound,
-                format!("unable to read value file from URL {shown}: {why}"),
-            )
-        };
-        if !url.starts_with("http://") && !url.starts_with("https://") {
-            let message =
-                format!("unable to read value file from URL {shown}: only http and https are read");
-            return Err(Missing::new(Reason::ValuesInvalid, message));
-        }
-        let read = async {
-            let answer = self
-                .http
-                .get(url)
-                .send()
-                .await
-                .map_err(|e| e.without_url().to_string())?;
-            if answer.status().as_u16() != 200 {
-                return Err(format!("the server answered {}", answer.status()));
-            }
-            let mut content = Vec::new();
-            let mut stream = answer.bytes_stream();
-            while let Some(part) = stream.next().await {
-                content.extend_from_slice(&part.map_err(|e| e.without_url().to_string())?);
-                if content.len() > MAX_EXTERNAL {
-                    return Err(format!("it has more than {MAX_EXTERNAL} bytes"));
-                }
-            }
-            Ok(content)
-        };
-        match tokio::time::timeout(EXTERNAL_TIMEOUT, read).await {
-            Ok(result) => result.map_err(unreadable),
-            Err(_) => Err(unreadable(format!(
-                "no complete answer within {EXTERNAL_TIMEOUT:?}"
-            ))),
-        }
-    }
 }
 
 /// Lays the content of a source over values, for those who read it elsewhere. The error tells no
@@ -277,7 +252,9 @@ pub(crate) fn lay_content(
 
 /// What one source adds.
 pub(crate) enum Layer {
+    /// A map, merged into what there is.
     Whole(Tree),
+    /// One value, put at a path.
     At(String, Value),
 }
 
@@ -289,9 +266,22 @@ impl Layer {
                 Ok(())
             }
             Self::At(path, value) => {
-                set_json_into(&format!("{path}={value}"), values).map_err(|error| error.to_string())
+                check_path(&path)?;
+                // The text of this error may quote the value, which may be secret.
+                set_json_into(&format!("{path}={value}"), values)
+                    .map_err(|_| "the value cannot be put there".to_owned())
             }
         }
+    }
+}
+
+/// Whether something can be put at a path, told without what shall be put there.
+fn check_path(path: &str) -> Result<(), String> {
+    let mut probe = Tree::Map(BTreeMap::new());
+    set_json_into(&format!("{path}=0"), &mut probe).map_err(|error| error.to_string())?;
+    match probe.as_map() {
+        Some(entries) if !entries.is_empty() => Ok(()),
+        _ => Err("the path leads nowhere".to_owned()),
     }
 }
 
@@ -394,6 +384,19 @@ mod tests {
             assert!(expected.is_number() || *found == tree(&expected));
             assert_eq!(values.path(&["a", "x"]), Some(&Tree::Float64(1.0)));
         }
+    }
+
+    #[test]
+    fn a_target_path_that_is_none_is_refused_without_the_value() {
+        for path in ["a[", "a[x]", "a[9999999999]", "a[-1]", "", "[0]", "a.b[0"] {
+            let mut values = read_values(b"a: text\n").unwrap();
+            let layer = Layer::At(path.into(), "canary".into());
+            let error = layer.lay_over(&mut values).expect_err(path);
+            assert!(!error.contains("canary"), "{path}: {error}");
+        }
+        let deep = vec!["a"; 100_000].join(".");
+        let layer = Layer::At(deep, "canary".into());
+        assert!(layer.lay_over(&mut Tree::Map(BTreeMap::new())).is_err());
     }
 
     #[test]

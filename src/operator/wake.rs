@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::chart::source_of;
+use super::chart::{repository_of, source_of};
 use super::context::{Context, Wakes};
 use super::gates::is_ready;
 use super::queue::Priority;
@@ -71,6 +71,9 @@ impl Context {
     /// Tells the sources what a release uses, so that it is fetched before a worker asks for it.
     fn declare(&self, release: &Arc<HelmRelease>) {
         let key = source_key(&release.key());
+        if let Some(url) = repository_of(release) {
+            self.queue.assign(&release.key(), url);
+        }
         match source_of(release, &self.settings) {
             Ok(source) if !release.spec.suspended() => self.sources.declare(&key, &source),
             _ => self.sources.forget(&key),

@@ -18,7 +18,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{any, get, post};
 use tokio::net::TcpListener;
 
 use crate::telemetry::Metrics;
@@ -96,7 +96,8 @@ const PLAIN_METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// The routes of 1.4, and `/readyz`.
 pub fn routes(state: ServerState) -> Router {
     Router::new()
-        .route("/healthz", get(healthz).head(healthz))
+        // 1.4 answered every method.
+        .route("/healthz", any(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
         .route("/api/v1/sync-git", post(sync_git))

@@ -351,9 +351,19 @@ impl StatusEdit {
         self.status.waiting_digest = None;
         let reason = reason.to_string();
         self.set(Type::Ready, ConditionStatus::True, &reason, message);
-        self.set(Type::Available, ConditionStatus::True, &reason, message);
-        self.settle(&reason, message);
-        self.set(Type::Degraded, ConditionStatus::False, &reason, message);
+        self.set(
+            Type::Available,
+            ConditionStatus::True,
+            "Deployed",
+            "the release is deployed",
+        );
+        self.settle(&reason, "no action is under way");
+        self.set(
+            Type::Degraded,
+            ConditionStatus::False,
+            &reason,
+            "the release is as wanted",
+        );
         self.remove(Type::Stalled);
     }
 
@@ -711,7 +721,7 @@ mod tests {
                 "Ready=True UpgradeSucceeded",
                 "Deployed=True Deployed",
                 "Released=True Succeeded",
-                "Available=True UpgradeSucceeded",
+                "Available=True Deployed",
                 "Progressing=False UpgradeSucceeded",
                 "Degraded=False UpgradeSucceeded",
             ]

@@ -1,15 +1,15 @@
 //! The only writer of `.status`.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::api::{
-    ConditionType, GROUP, HelmRelease, HelmReleaseStatus, NamespacedName, Phase, VERSION,
+    Condition, ConditionType, GROUP, HelmRelease, HelmReleaseStatus, NamespacedName, Phase, VERSION,
 };
 
 /// The field manager of the status.
@@ -17,8 +17,9 @@ const MANAGER: &str = "helm-operator";
 /// How long one write may take.
 const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How often an object is tried that changes at the same moment.
-const TRIES: usize = 3;
+/// How often a write is tried: an object may change at the same moment, and what a CRD lacks is learned one
+/// field after the other.
+const TRIES: usize = 8;
 
 /// What a write came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +57,63 @@ pub struct StatusWriter {
     sent: Mutex<HashMap<NamespacedName, Sent>>,
     /// Whether it was said that the CRD of the cluster is too old.
     old_crd: Mutex<Option<String>>,
+    /// What the CRD of the cluster was found not to hold, and when.
+    lacks: Mutex<Option<(Lacks, Instant)>>,
+}
+
+/// What the CRD of a cluster cannot hold. Server-side apply refuses a status with a field that the schema
+/// lacks, so these are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Lacks {
+    /// Anything that 1.4 did not have.
+    additions: bool,
+    /// Fields of the status that even 1.4 had.
+    fields: BTreeSet<String>,
+}
+
+/// How long what a CRD lacks is believed: then someone may have applied the newer one.
+const LACKS_AGE: Duration = Duration::from_secs(600);
+
+impl Lacks {
+    /// Learns from a refusal; false when there is nothing to learn.
+    fn learn(&mut self, error: &WriteError) -> bool {
+        let before = self.clone();
+        let WriteError::Api {
+            cause: kube::Error::Api(status),
+            ..
+        } = error
+        else {
+            return false;
+        };
+        if status.code == 422 {
+            self.additions = true;
+        }
+        // `.status.digest: field not declared in schema`, one or more of them.
+        let parts = status.message.split(": field not declared in schema");
+        for part in parts.take(status.message.matches(": field not declared").count()) {
+            self.additions = true;
+            let path = part.rsplit(char::is_whitespace).next().unwrap_or_default();
+            let field = path.strip_prefix(".status.").unwrap_or_default();
+            if !field.is_empty() && !field.contains('.') {
+                self.fields.insert(field.to_owned());
+            }
+        }
+        *self != before
+    }
+
+    /// What is left of a status.
+    fn keep(&self, status: &HelmReleaseStatus) -> Value {
+        let kept = if self.additions {
+            as_1_4(status)
+        } else {
+            status.clone()
+        };
+        let mut kept = serde_json::to_value(kept).unwrap_or_default();
+        if let Value::Object(fields) = &mut kept {
+            fields.retain(|field, _| !self.fields.contains(field));
+        }
+        kept
+    }
 }
 
 /// The last write of an object, and what came of it.
@@ -111,6 +169,7 @@ impl StatusWriter {
             client,
             sent: Mutex::default(),
             old_crd: Mutex::default(),
+            lacks: Mutex::default(),
         }
     }
 
@@ -156,13 +215,7 @@ impl StatusWriter {
         if self.is_known(release, &wanted) {
             return Ok(Written::Unchanged);
         }
-        let stored = match self.apply_soon(release, &wanted).await {
-            Err(error) if code(&error) == Some(422) => {
-                self.note_old_crd("it refuses our conditions or phases");
-                self.apply_soon(release, &as_1_4(&wanted)).await
-            }
-            result => result,
-        };
+        let stored = self.apply_what_fits(release, &wanted).await;
         let stored = match stored {
             Ok(stored) => stored,
             Err(error) if code(&error) == Some(404) || is_other_object(&error) => {
@@ -188,6 +241,27 @@ impl StatusWriter {
             .unwrap_or_else(PoisonError::into_inner)
             .insert(release.key(), sent);
         Ok(written)
+    }
+
+    /// Whether `release` is the object that the cluster holds, at its newest generation. What a watch
+    /// shows may be older: after a restart an API server may serve its first list from an old cache.
+    ///
+    /// # Errors
+    /// The API server refuses, or does not answer.
+    pub async fn is_current(&self, release: &HelmRelease) -> Result<bool, WriteError> {
+        let key = release.key();
+        let api: Api<HelmRelease> = Api::namespaced(self.client.clone(), &key.namespace);
+        let found = tokio::time::timeout(TIMEOUT, api.get_metadata_opt(&key.name))
+            .await
+            .map_err(|_| WriteError::Deadline(key.clone()))?
+            .map_err(|cause| WriteError::Api { key, cause })?;
+        let mine = &release.metadata;
+        Ok(found.is_some_and(|found| {
+            found.metadata.uid == mine.uid
+                && found.metadata.generation <= mine.generation
+                && (found.metadata.deletion_timestamp.is_none()
+                    || mine.deletion_timestamp.is_some())
+        }))
     }
 
     fn is_known(&self, release: &HelmRelease, wanted: &HelmReleaseStatus) -> bool {
@@ -220,25 +294,39 @@ impl StatusWriter {
         }
     }
 
-    /// Applies the status; an object that changes at the same moment is tried again.
-    async fn apply_soon(
+    /// Applies a status without what the CRD of the cluster cannot hold; an object that changes at the same
+    /// moment is tried again.
+    async fn apply_what_fits(
         &self,
         release: &HelmRelease,
         wanted: &HelmReleaseStatus,
     ) -> Result<Stored, WriteError> {
+        let mut lacks = self.lacks();
         for _ in 1..TRIES {
-            match self.apply(release, wanted).await {
+            match self.apply(release, wanted, lacks.keep(wanted)).await {
+                Err(error) if lacks.learn(&error) => {
+                    self.note_old_crd("it does not hold all of our status");
+                    let mut known = self.lacks.lock().unwrap_or_else(PoisonError::into_inner);
+                    *known = Some((lacks.clone(), Instant::now()));
+                }
                 Err(error) if code(&error) == Some(409) && !is_other_object(&error) => {}
                 result => return result,
             }
         }
-        self.apply(release, wanted).await
+        self.apply(release, wanted, lacks.keep(wanted)).await
+    }
+
+    fn lacks(&self) -> Lacks {
+        let known = self.lacks.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh = known.as_ref().filter(|(_, at)| at.elapsed() < LACKS_AGE);
+        fresh.map(|(lacks, _)| lacks.clone()).unwrap_or_default()
     }
 
     async fn apply(
         &self,
         release: &HelmRelease,
         wanted: &HelmReleaseStatus,
+        sent: Value,
     ) -> Result<Stored, WriteError> {
         let key = release.key();
         let api: Api<HelmRelease> = Api::namespaced(self.client.clone(), &key.namespace);
@@ -246,7 +334,7 @@ impl StatusWriter {
             "apiVersion": format!("{GROUP}/{VERSION}"),
             "kind": "HelmRelease",
             "metadata": {"name": &*key.name, "uid": release.metadata.uid},
-            "status": wanted,
+            "status": sent,
         });
         let params = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(&body);
@@ -343,7 +431,7 @@ fn leftovers(a: &HelmReleaseStatus, b: &HelmReleaseStatus) -> Vec<String> {
         .collect()
 }
 
-/// The part of a status that a CRD of 1.4 holds: its five conditions and its phases.
+/// The part of a status that a CRD of 1.4 holds: its fields, its five conditions and its phases.
 fn as_1_4(status: &HelmReleaseStatus) -> HelmReleaseStatus {
     use ConditionType::{ChartFetched, Deployed, Released, RolledBack, Tested};
     let known = [ChartFetched, Deployed, Released, RolledBack, Tested].map(|of| of.to_string());
@@ -353,12 +441,26 @@ fn as_1_4(status: &HelmReleaseStatus) -> HelmReleaseStatus {
         Phase::Uninstalling,
         Phase::UninstallFailed,
     ];
-    let mut legacy = status.clone();
-    legacy.phase = legacy.phase.filter(|phase| !added.contains(phase));
-    if let Some(conditions) = &mut legacy.conditions {
-        conditions.retain(|condition| known.contains(&condition.condition_type));
+    let conditions = status.conditions.as_ref().map(|conditions| {
+        let kept = conditions.iter();
+        let kept = kept.filter(|condition| known.contains(&condition.condition_type));
+        kept.map(|condition| Condition {
+            observed_generation: None,
+            ..condition.clone()
+        })
+        .collect()
+    });
+    HelmReleaseStatus {
+        observed_generation: status.observed_generation,
+        phase: status.phase.filter(|phase| !added.contains(phase)),
+        release_name: status.release_name.clone(),
+        release_status: status.release_status.clone(),
+        revision: status.revision.clone(),
+        last_attempted_revision: status.last_attempted_revision.clone(),
+        rollback_count: status.rollback_count,
+        conditions,
+        ..HelmReleaseStatus::default()
     }
-    legacy
 }
 
 #[cfg(test)]
@@ -368,14 +470,75 @@ mod tests {
     #[test]
     fn a_crd_of_1_4_gets_its_own_conditions_and_phases() {
         let status: HelmReleaseStatus = serde_json::from_value(json!({
-            "phase": "Pending", "releaseName": "web",
-            "conditions": [{"type": "Ready", "status": "True"}, {"type": "Released", "status": "True"}]
+            "phase": "Pending", "releaseName": "web", "digest": "sha256:00", "rollbackCount": 2,
+            "conditions": [{"type": "Ready", "status": "True", "observedGeneration": 2},
+                {"type": "Released", "status": "True", "observedGeneration": 2}]
         }))
         .unwrap();
-        let legacy = as_1_4(&status);
-        assert_eq!(legacy.phase, None);
-        assert_eq!(legacy.release_name.as_deref(), Some("web"));
-        assert_eq!(legacy.conditions.unwrap().len(), 1);
+        let kept = Lacks {
+            additions: true,
+            ..Lacks::default()
+        };
+        assert_eq!(
+            kept.keep(&status),
+            json!({"releaseName": "web", "rollbackCount": 2,
+                "conditions": [{"type": "Released", "status": "True"}]})
+        );
+    }
+
+    #[test]
+    fn what_a_crd_lacks_is_learned_from_its_refusals() {
+        let refusal = |code: u16, message: &str| {
+            let status = kube::core::Status {
+                code,
+                message: message.to_owned(),
+                ..Default::default()
+            };
+            WriteError::Api {
+                key: NamespacedName::new("demo", "web"),
+                cause: kube::Error::Api(status.boxed()),
+            }
+        };
+        let start =
+            "failed to create typed patch object (/web; helm.fluxcd.io/v1, Kind=HelmRelease): ";
+        let rows = [
+            (
+                422,
+                "status.phase: Unsupported value".to_owned(),
+                true,
+                vec![],
+            ),
+            (
+                500,
+                format!("{start}.status.digest: field not declared in schema"),
+                true,
+                vec!["digest"],
+            ),
+            (
+                500,
+                format!(
+                    "{start}errors:\n  .status.conditions[0].observedGeneration: field not declared in schema\n  \
+                     .status.lastAttemptedRevision: field not declared in schema"
+                ),
+                true,
+                vec!["lastAttemptedRevision"],
+            ),
+            (
+                500,
+                "etcdserver: request timed out".to_owned(),
+                false,
+                vec![],
+            ),
+            (409, "conflict".to_owned(), false, vec![]),
+        ];
+        for (code, message, additions, fields) in rows {
+            let mut lacks = Lacks::default();
+            let error = refusal(code, &message);
+            assert_eq!(lacks.learn(&error), additions, "{message}");
+            assert_eq!(lacks.additions, additions, "{message}");
+            assert_eq!(lacks.fields.iter().collect::<Vec<_>>(), fields, "{message}");
+            assert!(!lacks.learn(&error), "learned twice: {message}");
+        }
     }
 
     #[test]

@@ -51,7 +51,10 @@ fn shard(text: &str) -> Result<Shard, String> {
 }
 
 /// Runs the daemon.
+///
+/// Of a flag that is given twice the last one counts, as in 1.4: manifests are patched by appending.
 #[derive(Debug, Args)]
+#[command(args_override_self = true)]
 pub(in crate::cli) struct Flags {
     /// Format of the logs: fmt (logfmt) or json.
     #[arg(long, default_value = "fmt")]
@@ -320,6 +323,23 @@ mod tests {
         assert!(flags.log_release_diffs && !flags.update_chart_deps);
         assert_eq!(flags.helm_repository_import, ["v2:/a", "v3:/b", "v3:/c"]);
         assert_eq!(flags.helm_2.given().len(), 11);
+    }
+
+    #[test]
+    fn the_last_of_a_flag_counts_and_lists_add_up() {
+        let twice = [
+            "--workers=2",
+            "--workers=4",
+            "--log-release-diffs",
+            "--log-release-diffs=false",
+        ];
+        let flags = parse(&twice).unwrap();
+        assert!(flags.workers == 4 && !flags.log_release_diffs);
+        let imports = [
+            "--helm-repository-import=v3:/a",
+            "--helm-repository-import=v3:/b",
+        ];
+        assert_eq!(parse(&imports).unwrap().helm_repository_import.len(), 2);
     }
 
     #[test]

@@ -357,6 +357,8 @@ fn settings(flags: &Flags, holder: String, scope: Scope) -> Settings {
         own_namespace_only: flags.no_cross_namespace_refs,
         update_dependencies: flags.update_chart_deps,
         default_service_account: Some(account).filter(|account| !account.is_empty()),
+        log_diffs: flags.log_release_diffs,
+        allow_local: flags.git_allow_local,
         grace: flags.shutdown_grace,
         scope,
         shard: flags.shard,

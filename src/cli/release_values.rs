@@ -1,0 +1,80 @@
+//! `helm-operator values`: what a HelmRelease's values come to, and where each of them comes from.
+
+use anyhow::{Context, Result};
+use clap::Args;
+use kube::Api;
+
+use super::output::print;
+use super::release::{ClusterFlags, Format, encode_tree, runtime, table};
+use crate::api::HelmRelease;
+use crate::operator::{Composed, compose_with_origins};
+
+/// Show the values of a HelmRelease object, all sources merged.
+///
+/// The sources are read as the daemon reads them, with your rights. With `--origin` the source that
+/// set each value is shown instead of the value.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Arguments {
+    /// Name of the HelmRelease object
+    #[arg(value_name = "HELMRELEASE")]
+    release: String,
+
+    /// show which source set each value
+    #[arg(long)]
+    origin: bool,
+
+    /// prints the values in the specified format
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
+    output: Format,
+
+    /// allow git URLs of local paths
+    #[arg(long)]
+    git_allow_local: bool,
+
+    /// allow git URLs with http
+    #[arg(long)]
+    git_allow_http: bool,
+
+    #[command(flatten)]
+    cluster: ClusterFlags,
+}
+
+/// Prints the values or their origins.
+pub(crate) fn run(arguments: &Arguments) -> Result<()> {
+    let runtime = runtime()?;
+    let composed = runtime.block_on(composed(arguments));
+    // A fetch that is still under way is not waited for.
+    runtime.shutdown_background();
+    let composed = composed?;
+    if arguments.origin {
+        return print(&origins(&composed));
+    }
+    let format = if arguments.output == Format::Json {
+        Format::Json
+    } else {
+        Format::Yaml
+    };
+    print(&encode_tree(&composed.values, format)?)
+}
+
+async fn composed(arguments: &Arguments) -> Result<Composed> {
+    let config = arguments.cluster.config().await?;
+    let namespace = arguments.cluster.namespace(&config);
+    let parts =
+        super::run::preview_parts(config, arguments.git_allow_local, arguments.git_allow_http)?;
+    let releases: Api<HelmRelease> = Api::namespaced(parts.client.clone(), &namespace);
+    let name = &arguments.release;
+    let read = releases.get(name).await;
+    let release = read.with_context(|| format!("reading HelmRelease {namespace}/{name}"))?;
+    compose_with_origins(&parts.clusters, &parts.sources, &parts.settings, &release).await
+}
+
+fn origins(composed: &Composed) -> String {
+    let head = ["VALUE", "SOURCE"].map(str::to_owned).to_vec();
+    let rows = composed
+        .origins
+        .iter()
+        .map(|(path, origin)| vec![path.clone(), origin.clone()]);
+    let rows: Vec<Vec<String>> = [head].into_iter().chain(rows).collect();
+    table(&rows)
+}
