@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::controlplane::ControlPlane;
 use crate::daemon::{Daemon, DaemonOptions};
 use crate::git::{GitOptions, GitServer};
+use crate::process::LOOK_AGAIN;
 use crate::tools::repository;
 
 /// A control plane with the CRD, a git server, and a daemon that is ready.
@@ -142,9 +143,25 @@ pub fn apply_crd(plane: &ControlPlane) -> Result<()> {
         .args(["apply", "--server-side", "--filename"])
         .arg(file);
     crate::run(&mut apply)?;
-    let crd = "customresourcedefinition/helmreleases.helm.fluxcd.io";
-    let mut wait = plane.kubectl()?;
-    crate::run(wait.args(["wait", "--for=condition=Established", "--timeout=30s", crd])).map(drop)
+    let path =
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/helmreleases.helm.fluxcd.io";
+    let end = Instant::now() + Duration::from_secs(30);
+    while !is_established(&plane.get(path)?) {
+        if Instant::now() > end {
+            bail!("the CRD was not established within 30 s");
+        }
+        std::thread::sleep(LOOK_AGAIN);
+    }
+    Ok(())
+}
+
+/// A definition that is new has no conditions at all.
+fn is_established(crd: &Value) -> bool {
+    let conditions = crd.pointer("/status/conditions").and_then(Value::as_array);
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition["type"] == "Established" && condition["status"] == "True")
 }
 
 /// Applies a manifest in a namespace, server-side, and returns what kubectl says.
