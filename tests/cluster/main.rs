@@ -4,17 +4,24 @@
 
 mod api;
 mod charts;
+mod contract;
 mod crash;
 mod diff;
 mod failures;
+mod gates;
 mod git;
 mod hostile;
 mod manifests;
 mod outage;
+mod overload;
 mod path;
 mod people;
 mod quiet;
+mod restarts;
+mod scenarios;
+mod status;
 mod support;
 mod swap;
 mod tenants;
+mod values;
 mod walk;

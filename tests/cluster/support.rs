@@ -1,5 +1,6 @@
 //! What the cluster tests share.
 
+use std::ops::Deref;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
@@ -26,16 +27,72 @@ pub(crate) fn shared() -> &'static Rig<'static> {
             "--git-default-ref=main",
             "--status-update-interval=1s",
             "--log-level=info,helm_operator=debug",
+            NOT_SOLO,
         ];
         Rig::start(plane, BINARY, &flags).unwrap()
     })
 }
 
-/// A namespace and a repository of its own for one test, on the shared rig.
-pub(crate) struct Bench {
-    pub(crate) rig: &'static Rig<'static>,
+/// What daemons that tests share leave to the daemons of single tests.
+pub(crate) const NOT_SOLO: &str = "--watch-label-selector=!solo";
+
+/// A namespace and a repository of its own for one test: on the shared rig, or on one of its own.
+pub(crate) struct Bench<R = &'static Rig<'static>> {
+    pub(crate) rig: R,
     pub(crate) namespace: String,
     pub(crate) repository: GitRepository,
+    /// Lines of the metadata of HelmReleases.
+    labels: &'static str,
+}
+
+/// A daemon of its own for one test, behind a proxy that lets requests go wrong.
+pub(crate) struct Solo {
+    pub(crate) bench: Bench<Box<Rig<'static>>>,
+    pub(crate) proxy: FaultProxy<'static>,
+}
+
+impl Solo {
+    /// On the control plane without controllers.
+    pub(crate) fn new(name: &str, flags: &[&str]) -> Self {
+        // The CRD is there for all daemons of the plane.
+        Self::on(shared().plane, name, flags)
+    }
+
+    pub(crate) fn on(plane: &'static ControlPlane, name: &str, flags: &[&str]) -> Self {
+        let proxy = FaultProxy::start(plane).unwrap();
+        let namespace = plane.namespace(name).unwrap();
+        let only = format!("--allow-namespace={namespace}");
+        let usual = [
+            only.as_str(),
+            // Of a flag that is given twice the last one counts.
+            "--charts-sync-interval=10m",
+            "--status-update-interval=1s",
+            "--log-level=info,helm_operator=debug",
+        ];
+        let flags = [&usual, flags].concat();
+        let options = DaemonOptions::local(BINARY, proxy.kubeconfig().unwrap(), &flags);
+        let rig = Rig::start_with(plane, options).unwrap();
+        let bench = Bench::on(Box::new(rig), namespace, "  labels: {solo: \"true\"}\n");
+        Self { bench, proxy }
+    }
+
+    /// What the daemon has logged about a HelmRelease.
+    pub(crate) fn log(&self, name: &str) -> Vec<String> {
+        let key = format!("{}/{name}", self.bench.namespace);
+        let log = self.bench.rig.daemon.log();
+        log.lines()
+            .filter(|line| line.contains(&key))
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+impl Deref for Solo {
+    type Target = Bench<Box<Rig<'static>>>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.bench
+    }
 }
 
 /// A template that renders a ConfigMap with a value.
@@ -193,10 +250,16 @@ impl<'a> Lone<'a> {
 }
 
 impl Bench {
-    /// With the chart `charts/hello` 1.0.0 in the repository.
+    /// On the shared rig, with the chart `charts/hello` 1.0.0 in the repository.
     pub(crate) fn new(name: &str) -> Self {
         let rig = shared();
         let namespace = rig.plane.namespace(name).unwrap();
+        Self::on(rig, namespace, "")
+    }
+}
+
+impl<R: Deref<Target = Rig<'static>>> Bench<R> {
+    fn on(rig: R, namespace: String, labels: &'static str) -> Self {
         let repository = rig.git.repository(&namespace).unwrap();
         write_chart(&repository, "1.0.0");
         repository.commit("Add the chart").unwrap();
@@ -204,6 +267,7 @@ impl Bench {
             rig,
             namespace,
             repository,
+            labels,
         }
     }
 
@@ -215,7 +279,8 @@ impl Bench {
 
     /// A HelmRelease of the chart.
     pub(crate) fn manifest(&self, name: &str, more: &str) -> String {
-        manifest(&self.repository, name, more)
+        let spec = format!("{}spec:\n", self.labels);
+        manifest(&self.repository, name, more).replacen("spec:\n", &spec, 1)
     }
 
     /// Tells the daemon that something was pushed.
