@@ -12,6 +12,7 @@ mod gates;
 mod git;
 mod hostile;
 mod manifests;
+mod options;
 mod outage;
 mod overload;
 mod path;
