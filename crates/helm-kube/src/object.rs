@@ -42,6 +42,11 @@ impl ObjectKey {
             .split_once('/')
             .map_or(&self.api_version, |(_, version)| version)
     }
+
+    /// Whether both are the same object, whatever version of the API they are written in.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        identity(self) == identity(other)
+    }
 }
 
 /// A set of objects, whatever version of the API they are written in.
