@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +12,17 @@ use super::redact::SourceUrl;
 /// Where the chart comes from. Git and Helm repository fields live side by side, as in 1.4; when both
 /// are complete, git wins. A complete source is `git` and `path`; or `repository`, `name` and
 /// `version`; or `oci`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+///
+/// The API server refuses a chart that names none of them. What is named and not complete is stored, as by
+/// 1.4, and fails when it is synced.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(
+    "(has(self.git) && self.git != '') || (has(self.repository) && self.repository != '') || \
+     (has(self.oci) && self.oci.url != '')"
+).message(
+    "no complete chart source: give git and path, or repository, name and version, or oci.url"
+))]
 pub struct ChartSource {
     /// URL of a git repository: `https://…`, `ssh://…` or `git@host:path`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -3,6 +3,10 @@
 //! No client and no I/O: what is here can be used by every verb, test and tool. The shape is that of
 //! Flux Helm Operator 1.4; every field that 1.4 lacked is optional and nullable.
 
+#[expect(
+    unreachable_pub,
+    reason = "KubeSchema derives from a private twin of the type"
+)]
 mod chart;
 mod crd;
 mod duration;

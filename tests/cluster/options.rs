@@ -27,7 +27,7 @@ fn logged(bench: &Bench, name: &str, words: &str) -> usize {
 #[test]
 fn what_fails_for_good_is_tried_as_often_as_retry_allows_and_then_waits_for_a_change() {
     let bench = Bench::new("retry");
-    let invalid = "apiVersion: v1\nkind: Service\nmetadata: {name: wrong}\nspec: {ports: [{port: {{ .Values.port }}}]}\n";
+    let invalid = "apiVersion: v1\nkind: Service\nmetadata: {name: \"{{ .Release.Name }}\"}\nspec: {ports: [{port: {{ .Values.port }}}]}\n";
     bench
         .repository
         .commit_file("charts/hello/templates/service.yaml", invalid)

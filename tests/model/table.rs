@@ -198,7 +198,7 @@ fn check_used<F, T>(rows: &[Row<F, T>], used: &[bool]) {
     }
 }
 
-const RECOVERY: [Row<Records, NextAction>; 8] = [
+const RECOVERY: [Row<Records, NextAction>; 9] = [
     (
         "nothing is there",
         |it| it.newest.is_none(),
@@ -213,6 +213,14 @@ const RECOVERY: [Row<Records, NextAction>; 8] = [
         |_| NextAction::Install {
             revision: 3,
             replaces: Some(2),
+        },
+    ),
+    (
+        "another client may be uninstalling",
+        |it| it.is(Status::Uninstalling) && it.holder != Is::Wanted && it.is_fresh,
+        |_| NextAction::Wait {
+            revision: 2,
+            until: second(1500),
         },
     ),
     (

@@ -133,6 +133,10 @@ fn next_action(history: &History, context: &RecoverContext<'_>) -> NextAction {
             replaces: Some(newest.revision),
         },
         status if status.is_pending() => pending(history, newest, context),
+        // Another client is taking the objects away: what is applied now would go with them.
+        Status::Uninstalling if !is_held_by(newest, context.holder) => {
+            foreign(history, newest, context)
+        }
         _ => upgrade(history, newest),
     }
 }
@@ -145,11 +149,11 @@ fn upgrade(history: &History, newest: &Revision) -> NextAction {
 }
 
 fn pending(history: &History, newest: &Revision, context: &RecoverContext<'_>) -> NextAction {
-    let annotation = |key: &str| newest.annotations.get(key).map(String::as_str);
-    if annotation(HOLDER) != Some(context.holder) {
+    if !is_held_by(newest, context.holder) {
         return foreign(history, newest, context);
     }
-    let has_same_inputs = context.digest.is_some() && annotation(DIGEST) == context.digest;
+    let digest = newest.annotations.get(DIGEST).map(String::as_str);
+    let has_same_inputs = context.digest.is_some() && digest == context.digest;
     let action = match newest.status {
         Status::PendingRollback => Interrupted::Rollback,
         Status::PendingInstall if has_same_inputs => Interrupted::Install,
@@ -161,6 +165,10 @@ fn pending(history: &History, newest: &Revision, context: &RecoverContext<'_>) -
         action,
         base: base_before(history, newest.revision),
     }
+}
+
+fn is_held_by(revision: &Revision, holder: &str) -> bool {
+    revision.annotations.get(HOLDER).map(String::as_str) == Some(holder)
 }
 
 fn foreign(history: &History, newest: &Revision, context: &RecoverContext<'_>) -> NextAction {
@@ -455,6 +463,19 @@ mod tests {
                 vec![],
             ),
             (
+                "another client's uninstall, perhaps under way",
+                vec![Revision {
+                    touched_at: second(999),
+                    ..old(1, Uninstalling)
+                }],
+                NextAction::Wait {
+                    revision: 1,
+                    until: second(1599),
+                },
+                vec![],
+                vec![],
+            ),
+            (
                 "three deployed revisions",
                 vec![old(1, Deployed), old(2, Deployed), old(3, Deployed)],
                 up(4, 3),
@@ -516,8 +537,14 @@ mod tests {
             }
             let deployed = history.revisions().iter().filter(|found| found.status == Status::Deployed);
             prop_assert!(deployed.count() <= 1);
+            let newest = history.newest().map(|found| found.revision);
             let pending: Vec<_> = history.revisions().iter()
-                .filter(|found| found.status.is_pending())
+                .filter(|found| {
+                    let is_going = found.status == Status::Uninstalling
+                        && matches!(plan.next, NextAction::Wait { .. })
+                        && Some(found.revision) == newest;
+                    found.status.is_pending() || is_going
+                })
                 .map(|found| found.revision)
                 .collect();
             match plan.next {
