@@ -32,10 +32,11 @@ pub struct Scope {
 impl Scope {
     /// A watch of everything.
     fn config(&self) -> Config {
+        let paged = Config::default().page_size(PAGE);
         let seconds = self.watch_timeout.map(|timeout| timeout.as_secs().max(1));
         match seconds.and_then(|seconds| u32::try_from(seconds).ok()) {
-            Some(seconds) => Config::default().timeout(seconds),
-            None => Config::default(),
+            Some(seconds) => paged.timeout(seconds),
+            None => paged,
         }
     }
 
@@ -47,6 +48,10 @@ impl Scope {
             .is_none_or(|only| only == namespace)
     }
 }
+
+/// How many objects are read at once. What a page holds is parsed as a whole, three of them at a time, and memory
+/// that was used once is seldom given back.
+const PAGE: u32 = 100;
 
 /// The kind of an object that values come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

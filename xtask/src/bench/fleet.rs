@@ -264,6 +264,17 @@ fn cpu(rig: &Rig<'_>) -> Result<f64> {
     Ok((next()? + next()?) / 100.0)
 }
 
+/// Seconds for which threads of the daemon had work and no core: what a loaded machine adds to every time.
+fn starved(rig: &Rig<'_>) -> Result<f64> {
+    let threads = fs::read_dir(format!("/proc/{}/task", rig.daemon.process().pid()))?;
+    let nanoseconds = threads.flatten().filter_map(|thread| {
+        // A thread that has ended meanwhile has none.
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse::<f64>().ok()
+    });
+    Ok(nanoseconds.sum::<f64>() / 1e9)
+}
+
 /// The requests that the daemon has made so far: writes with their paths, and reads. The lease is left out.
 fn requests(rig: &Rig<'_>) -> Result<(Vec<String>, usize)> {
     let entries = rig.plane.audit()?;
@@ -384,10 +395,11 @@ fn cold_start(
             break;
         }
         ensure!(start.elapsed() < LIMIT, "{verified} are verified");
-        std::thread::sleep(Duration::from_millis(20));
+        // A page of a thousand releases is megabytes of text: asked for more often, it is what is measured.
+        std::thread::sleep(Duration::from_millis(100));
     }
     let took = start.elapsed();
-    let used = cpu(rig)?;
+    let (used, starved) = (cpu(rig)?, starved(rig)?);
     std::thread::sleep(Duration::from_secs(arguments.settle.min(15)));
     let (now, now_reads) = requests(rig)?;
     let new = now.get(writes.len()..).unwrap_or_default();
@@ -415,6 +427,12 @@ fn cold_start(
         None,
     );
     figures.add(format!("{of}: CPU"), used, "s", None);
+    figures.add(
+        format!("{of}: threads waited for a core"),
+        starved,
+        "s",
+        None,
+    );
     figures.add(
         format!("{of}: memory"),
         each_over(base, memory(rig)?, arguments.releases),
