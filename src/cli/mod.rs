@@ -30,6 +30,7 @@ mod template;
 mod template_release;
 mod test;
 mod uninstall;
+mod usage;
 mod values;
 mod version;
 
@@ -37,7 +38,9 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Args, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use usage::Understood;
 
 /// Keeps Helm releases in a Kubernetes cluster equal to what git says.
 #[derive(Debug, Parser)]
@@ -86,11 +89,15 @@ pub fn run() -> ExitCode {
     let is_daemon = arguments.get(1).is_some_and(|verb| verb == "run");
     let parsed = match template_alone(&arguments) {
         Some(arguments) => Ok(Verb::Template(arguments)),
-        None => Cli::try_parse_from(arguments).map(|cli| cli.verb),
+        None => parse(&arguments),
     };
     let verb = match parsed {
         Ok(verb) => verb,
-        Err(error) => {
+        Err(Refused::Helm(text)) => {
+            output::note(&format!("Error: {text}"));
+            return ExitCode::FAILURE;
+        }
+        Err(Refused::Clap(error)) => {
             // Nothing can be said if the terminal is gone.
             let _ = error.print();
             return match (error.use_stderr(), is_daemon) {
@@ -132,6 +139,25 @@ pub fn run() -> ExitCode {
             let _ = writeln!(std::io::stderr(), "Error: {error:#}");
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Why a command line is no verb's, in the words of helm or of clap.
+enum Refused {
+    Helm(String),
+    Clap(clap::Error),
+}
+
+fn parse(arguments: &[OsString]) -> Result<Verb, Refused> {
+    let parse = |arguments: &[OsString]| Cli::try_parse_from(arguments).map(|cli| cli.verb);
+    let error = match parse(arguments) {
+        Ok(verb) => return Ok(verb),
+        Err(error) => error,
+    };
+    match usage::understand(Cli::command(), arguments, &error) {
+        Some(Understood::As(arguments)) => parse(&arguments).map_err(Refused::Clap),
+        Some(Understood::Not(text)) => Err(Refused::Helm(text)),
+        None => Err(Refused::Clap(error)),
     }
 }
 

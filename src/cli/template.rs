@@ -238,7 +238,10 @@ impl Arguments {
     fn name_and_chart(&self) -> anyhow::Result<(String, String)> {
         let release = &self.release;
         match self.positional.as_slice() {
-            [] => bail!("\"helm-operator template\" requires at least 1 argument"),
+            [] => bail!(
+                "\"helm-operator template\" requires at least 1 argument\n\n\
+                 Usage:  helm-operator template [NAME] [CHART] [flags]"
+            ),
             [chart] => {
                 let name = match &release.name_template {
                     Some(template) => helm_engine::name_from_template(template)?,

@@ -1,5 +1,6 @@
 //! The chart as it was loaded: immutable, shared between renders and threads.
 
+mod finite;
 mod lock;
 mod metadata;
 mod read;
@@ -12,6 +13,7 @@ use gotmpl::Str;
 use goyaml::Tree;
 use jiff::Timestamp;
 
+pub(crate) use finite::METADATA as METADATA_SHAPE;
 pub use lock::{helm2_lock_digest, lock_digest};
 pub use metadata::{Dependency, Lock, Maintainer, Metadata};
 pub(crate) use read::{read_api_version, read_lock, read_metadata_onto, unknown_fields};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gotmpl::Str;
 use goyaml::{Error, Node};
 
-use super::{Dependency, Lock, Maintainer, Metadata};
+use super::{Dependency, Lock, Maintainer, Metadata, finite};
 
 type Entries = BTreeMap<Str, Node>;
 
@@ -19,6 +19,7 @@ struct Place<'a> {
 /// Only `apiVersion`, before anything else is looked at.
 pub(crate) fn read_api_version(text: &[u8]) -> Result<String, Error> {
     let node = goyaml::read_node(text)?;
+    finite::CHART_BASE.check(&node)?;
     let mut version = String::new();
     if let Some(entries) = object(&node, "loader.chartBase")? {
         let place = Place {
@@ -34,6 +35,7 @@ pub(crate) fn read_api_version(text: &[u8]) -> Result<String, Error> {
 /// they are.
 pub(crate) fn read_metadata_onto(metadata: &mut Metadata, text: &[u8]) -> Result<(), Error> {
     let node = goyaml::read_node(text)?;
+    finite::METADATA.check(&node)?;
     let Some(entries) = object(&node, "v2.Metadata")? else {
         return Ok(());
     };
@@ -73,6 +75,7 @@ pub(crate) fn read_metadata_onto(metadata: &mut Metadata, text: &[u8]) -> Result
 /// Reads a lock file; `None` for an empty one.
 pub(crate) fn read_lock(text: &[u8]) -> Result<Option<Lock>, Error> {
     let node = goyaml::read_node(text)?;
+    finite::LOCK.check(&node)?;
     let Some(entries) = object(&node, "v2.Lock")? else {
         return Ok(None);
     };

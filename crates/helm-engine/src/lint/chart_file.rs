@@ -7,7 +7,7 @@ use regex::Regex;
 use sprig::semver::{Constraints, Version};
 
 use super::{Findings, Severity, Subject};
-use crate::chart::{Metadata, read_metadata_onto, unknown_fields};
+use crate::chart::{METADATA_SHAPE, Metadata, read_metadata_onto, unknown_fields};
 use crate::text::quote;
 
 const FILE: &str = "Chart.yaml";
@@ -56,6 +56,9 @@ type Checked = Result<(), String>;
 /// Doubled keys and fields that Helm does not know.
 fn strict(text: &[u8]) -> Checked {
     let node = goyaml::read_node_strict(text).map_err(|error| error.to_string())?;
+    METADATA_SHAPE
+        .check(&node)
+        .map_err(|error| error.to_string())?;
     match unknown_fields(&node).first() {
         None => Ok(()),
         Some(name) => Err(format!(
