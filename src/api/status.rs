@@ -391,6 +391,15 @@ impl HelmReleaseStatus {
         self.condition(&condition_type.to_string())
             .is_some_and(|condition| condition.status == ConditionStatus::True)
     }
+
+    /// Whether live objects were found to differ from the release, and nobody has mended it yet.
+    #[must_use]
+    pub fn has_drifted(&self) -> bool {
+        let drift = Reason::DriftDetected.as_str();
+        self.condition("Degraded").is_some_and(|degraded| {
+            degraded.status == ConditionStatus::True && degraded.reason.as_deref() == Some(&*drift)
+        })
+    }
 }
 
 #[cfg(test)]

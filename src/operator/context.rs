@@ -94,6 +94,10 @@ pub(crate) struct Memory {
     pub(crate) settled: Option<Settled>,
     /// A revision that is not by us was found to be made of these inputs.
     pub(crate) adopted: Option<(ObjectVersion, String)>,
+    /// When live objects are to be compared again.
+    pub(crate) drift_at: Option<Instant>,
+    /// Looks in a row at which something had drifted that was to be mended.
+    pub(crate) drifts: u32,
 }
 
 /// What a pause was imposed on: anything else is tried at once.

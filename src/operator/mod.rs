@@ -11,6 +11,7 @@ mod decide;
 mod deploy;
 mod depwatch;
 mod digest;
+mod drift;
 mod external;
 mod gates;
 mod hold;

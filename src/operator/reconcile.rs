@@ -18,7 +18,7 @@ use super::digest::{input_digest, values_digest};
 use super::trouble::{Stage, Trouble};
 use super::values::ValuesReader;
 use crate::api::{
-    ConditionType, HelmRelease, HelmReleaseStatus, HelmVersion, NamespacedName,
+    ConditionType, DriftMode, HelmRelease, HelmReleaseStatus, HelmVersion, NamespacedName,
     RECONCILE_ANNOTATION, Reason, check_release_name, gate_condition, resource_id,
 };
 use crate::source::{ChartArtifact, Freshness, SourceError};
@@ -118,6 +118,8 @@ pub(super) struct Sync<'a> {
     pub(super) asked: Option<Result<(), SourceError>>,
     /// Something was installed, upgraded or rolled back.
     pub(super) acted: bool,
+    /// When to look again, although the release is as wanted: drift could not be mended.
+    pub(super) again: Option<Duration>,
     pub(super) events: Vec<EventNote>,
 }
 
@@ -160,9 +162,18 @@ fn nothing_to_do(context: &Context, release: &HelmRelease, key: &NamespacedName)
     let must_look = super::values::has_external(release)
         || super::chart::can_move(release)
         || !context.is_watched(release);
+    let is_compared = release.spec.drift_mode() != DriftMode::Disabled;
     context.remember(key, |memory| {
-        if memory.settled == Some(now) && !must_look && !memory.chart_can_move {
-            return Some(Next::Settled);
+        let drift = memory
+            .drift_at
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        let drift = is_compared.then(|| drift.unwrap_or_default());
+        if memory.settled == Some(now)
+            && !must_look
+            && !memory.chart_can_move
+            && drift.is_none_or(|left| !left.is_zero())
+        {
+            return Some(drift.map_or(Next::Settled, Next::After));
         }
         match &memory.retry {
             Some((at, what)) if *what == attempted => {
@@ -193,6 +204,7 @@ impl<'a> Sync<'a> {
             about: String::new(),
             asked: None,
             acted: false,
+            again: None,
             events: Vec::new(),
         }
     }
@@ -453,7 +465,11 @@ impl<'a> Sync<'a> {
             self.mend(&history, &plan).await?;
         }
         match action {
-            Action::Nothing => Ok(self.settle(&inputs, Reason::UpToDate)),
+            Action::Nothing => {
+                let end = self.settle(&inputs, Reason::UpToDate);
+                self.look_for_drift(history).await?;
+                Ok(end)
+            }
             Action::Hold => Ok(End::Held),
             Action::Compare => self.compare(plan, history, inputs).await,
             Action::Install | Action::Upgrade => self.deploy(plan, history, inputs).await,

@@ -192,7 +192,7 @@ impl Sync<'_> {
                     // After an action the watch is still to tell of its last writes.
                     memory.settled = (!self.acted).then_some(settled);
                 });
-                Next::Settled
+                self.again.map_or(Next::Settled, Next::After)
             }
             End::Waiting(after) => Next::After(after),
             End::Failed(failure, asked) => {

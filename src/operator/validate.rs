@@ -162,6 +162,13 @@ fn drift(release: &HelmRelease, all: &mut Vec<String>) {
         .iter()
         .flat_map(|drift| drift.ignore.iter().flatten());
     for (index, rule) in rules.enumerate() {
+        let target = rule.target.as_ref();
+        let selector = target.and_then(|target| target.label_selector.as_deref());
+        if let Some(Err(error)) = selector.map(str::parse::<helm_kube::LabelSelector>) {
+            all.push(format!(
+                "spec.driftDetection.ignore[{index}].target.labelSelector: {error}"
+            ));
+        }
         for path in &rule.paths {
             if !is_pointer(path) {
                 all.push(format!(
@@ -308,6 +315,10 @@ mod tests {
             (
                 json!({"chart": git(), "driftDetection": {"ignore": [{"paths": ["spec.replicas"]}]}}),
                 "spec.driftDetection.ignore[0].paths: ",
+            ),
+            (
+                json!({"chart": git(), "driftDetection": {"ignore": [{"paths": ["/a"], "target": {"labelSelector": "a b"}}]}}),
+                "spec.driftDetection.ignore[0].target.labelSelector: ",
             ),
             (
                 json!({"chart": git(), "driftDetection": {"ignore": [{"paths": ["/a~b"]}]}}),

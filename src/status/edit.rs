@@ -413,6 +413,17 @@ impl StatusEdit {
         self.set(ConditionType::Degraded, degraded.into(), &reason, message);
     }
 
+    /// Leaves said what an earlier status said of drift.
+    pub fn keep_drift(&mut self, before: &HelmReleaseStatus) {
+        if let Some(old) = before
+            .condition("Degraded")
+            .filter(|_| before.has_drifted())
+        {
+            let message = old.message.clone().unwrap_or_default();
+            self.drift(Reason::DriftDetected, true, &message);
+        }
+    }
+
     /// Sets a condition of any type.
     pub fn set_named(&mut self, name: &str, status: ConditionStatus, reason: &str, message: &str) {
         let message = cut_message(message).into_owned();

@@ -12,7 +12,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::gauge::ConstGauge;
 
 use super::actions::Action;
-use crate::api::{ConditionStatus, HelmReleaseStatus, NamespacedName, Reason};
+use crate::api::{ConditionStatus, HelmReleaseStatus, NamespacedName};
 
 /// 1.4's buckets, for all its histograms.
 const BUCKETS: [f64; 10] = [
@@ -124,7 +124,7 @@ impl Series {
             revision: inner.word(status.revision.as_deref().unwrap_or_default()),
             ready: inner.word(&format!("{state:?}")),
             reason: inner.word(reason),
-            drifted: has_drifted(status),
+            drifted: status.has_drifted(),
         };
         let old = inner.shown.insert(object.clone(), shown);
         if let Some(old) = old.filter(|old| old.target != *target) {
@@ -258,15 +258,6 @@ fn encode_conditions(inner: &Inner, encoder: &mut DescriptorEncoder) -> Result<(
         }
     }
     Ok(())
-}
-
-/// Live objects differ from the release, and nobody has mended it yet.
-fn has_drifted(status: &HelmReleaseStatus) -> bool {
-    let degraded = status.condition("Degraded");
-    let drift = Reason::DriftDetected.to_string();
-    degraded.is_some_and(|degraded| {
-        degraded.status == ConditionStatus::True && degraded.reason.as_deref() == Some(&drift)
-    })
 }
 
 fn encode_drift(inner: &Inner, encoder: &mut DescriptorEncoder) -> Result<(), fmt::Error> {

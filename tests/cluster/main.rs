@@ -7,6 +7,7 @@ mod charts;
 mod contract;
 mod crash;
 mod diff;
+mod drift;
 mod failures;
 mod gates;
 mod git;

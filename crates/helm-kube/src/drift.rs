@@ -5,10 +5,12 @@
 //! added. Mending applies the manifest again, by force; it makes no new revision.
 
 mod compare;
+mod labels;
 
 use serde_json::{Map, Value};
 
 pub use compare::{Difference, DifferenceKind, differences};
+pub use labels::{LabelSelector, SelectorError};
 
 use crate::calls::{self, ApplyMode};
 use crate::error::{ActionError, Reason};
@@ -57,10 +59,18 @@ pub struct IgnoreTarget {
     pub name: Option<String>,
     /// The namespace.
     pub namespace: Option<String>,
+    /// Labels, as the release writes them; an empty selector matches all.
+    pub labels: LabelSelector,
 }
 
 impl IgnoreTarget {
-    fn matches(&self, key: &ObjectKey) -> bool {
+    fn matches(&self, resource: &Resource) -> bool {
+        let labels = resource.content.get("metadata");
+        let labels = labels.and_then(|metadata| metadata.get("labels"));
+        self.names(&resource.key) && self.labels.matches(labels.and_then(Value::as_object))
+    }
+
+    fn names(&self, key: &ObjectKey) -> bool {
         let is = |wanted: &Option<String>, actual: &str| {
             wanted.as_deref().is_none_or(|wanted| wanted == actual)
         };
@@ -86,6 +96,8 @@ pub struct Drift {
     pub is_missing: bool,
     /// Whether it was mended.
     pub is_corrected: bool,
+    /// Why it cannot be mended, if so: an immutable field, an admission webhook, missing rights.
+    pub trouble: Option<ActionError>,
 }
 
 /// Looks whether the live objects are as the deployed revision says, and mends them if asked to.
@@ -132,8 +144,21 @@ impl Session {
             take_over(&mut resource, live, ignore);
         }
         let wanted = match &live {
-            Some(_) => self.force(&resource, true).await?,
-            None => Value::Null,
+            Some(_) => self.force(&resource, true).await,
+            None => Ok(Value::Null),
+        };
+        let wanted = match wanted {
+            Err(error) if error.reason == Reason::ImmutableField => {
+                // What differs cannot be told by a dry run, but that something does.
+                return Ok(Some(Drift {
+                    object: resource.key,
+                    differences: Vec::new(),
+                    is_missing: false,
+                    is_corrected: false,
+                    trouble: Some(error),
+                }));
+            }
+            wanted => wanted?,
         };
         let differences = live
             .as_ref()
@@ -142,14 +167,17 @@ impl Session {
         if live.is_some() && differences.is_empty() {
             return Ok(None);
         }
-        if correct {
-            self.force(&resource, false).await?;
-        }
+        // One object that cannot be mended does not keep the others from it.
+        let trouble = match correct {
+            true => self.force(&resource, false).await.err(),
+            false => None,
+        };
         Ok(Some(Drift {
             object: resource.key,
             differences,
             is_missing: live.is_none(),
-            is_corrected: correct,
+            is_corrected: correct && trouble.is_none(),
+            trouble,
         }))
     }
 
@@ -199,9 +227,7 @@ fn is_disabled(object: &Value) -> bool {
 /// Gives ignored paths their live values. Leaving them out would give up their ownership, and so
 /// change them.
 fn take_over(resource: &mut Resource, live: &Value, ignore: &[IgnoreRule]) {
-    let rules = ignore
-        .iter()
-        .filter(|rule| rule.target.matches(&resource.key));
+    let rules = ignore.iter().filter(|rule| rule.target.matches(resource));
     let paths: Vec<_> = rules.flat_map(|rule| rule.paths.iter()).collect();
     for path in paths {
         let parts: Vec<_> = path.split('/').skip(1).map(unescape).collect();
@@ -311,8 +337,8 @@ mod tests {
             name: some("api"),
             ..IgnoreTarget::default()
         };
-        assert!(IgnoreTarget::default().matches(&key));
-        assert!(kind.matches(&key));
-        assert!(!other.matches(&key));
+        assert!(IgnoreTarget::default().names(&key));
+        assert!(kind.names(&key));
+        assert!(!other.names(&key));
     }
 }

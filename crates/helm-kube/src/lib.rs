@@ -50,7 +50,7 @@ pub use cluster::{
 };
 pub use drift::{
     DRIFT_DETECTION, Difference, DifferenceKind, Drift, DriftCheck, IgnoreRule, IgnoreTarget,
-    differences, drift,
+    LabelSelector, SelectorError, differences, drift,
 };
 pub use error::{ActionError, Class, Reason};
 pub use hooks::{HookFilter, hook_order};
