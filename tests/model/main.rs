@@ -86,6 +86,10 @@ fn check_history(world: &mut World, story: &str) {
         _ if rollback && count(Status::Deployed) > 0 => {
             assert_eq!(newest, Some(Status::Deployed), "{told}");
         }
+        // What was rolled back while that was still wanted stays so.
+        _ if newest == Some(Status::Deployed) => {
+            assert_ne!(deployed(&history), Some(chart), "{told}");
+        }
         _ => assert_eq!(newest, Some(Status::Failed), "{told}"),
     }
     if newest == Some(Status::Deployed) && (!chart.is_bad() || chart == Chart::BadTest && !test) {

@@ -1,7 +1,5 @@
 //! Random long histories.
 
-use std::time::SystemTime;
-
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
@@ -35,11 +33,10 @@ fn number(name: &str, otherwise: u64) -> u64 {
     text.parse().unwrap_or(otherwise)
 }
 
-/// A runner whose seed is told and can be given.
+/// A runner whose seed is told and can be given; without one, it is the same in every run, so that what fails is what
+/// was changed. `MODEL_SEED=$RANDOM MODEL_RUNS=100000` looks for what nobody has thought of.
 fn runner(test: &str, runs: u64) -> TestRunner {
-    let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let chosen = clock.map_or(0, |clock| u64::from(clock.subsec_nanos()));
-    let seed = number("MODEL_SEED", chosen);
+    let seed = number("MODEL_SEED", 226_442_517);
     let runs = number("MODEL_RUNS", runs);
     println!("{test}: {runs} runs, MODEL_SEED={seed}");
     let config = Config {

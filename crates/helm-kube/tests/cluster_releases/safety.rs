@@ -527,7 +527,9 @@ async fn history_is_pruned_and_the_deployed_revision_is_kept() {
         "2 superseded, 3 superseded, 4 deployed"
     );
     for number in 5..=8 {
-        let bad = config_map("one", "a") + "tada: {}\n";
+        // The first object is changed before the second is refused.
+        let changed = config_map("one", &format!("for-{number}"));
+        let bad = changed + &config_map("two", "b") + "tada: {}\n";
         site.deploy(desired(&format!("{number}.0.0"), bad))
             .await
             .unwrap_err();
