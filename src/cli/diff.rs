@@ -2,7 +2,6 @@
 
 mod text;
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -53,7 +52,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
         Ok(differs) => ExitCode::from(u8::from(differs)),
         Err(error) => {
             // Nothing can be said if the terminal is gone.
-            let _ = writeln!(std::io::stderr(), "Error: {error:#}");
+            super::output::note(&format!("Error: {}", super::told(&error)));
             ExitCode::from(2)
         }
     }

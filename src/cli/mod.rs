@@ -35,7 +35,6 @@ mod values;
 mod version;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -136,10 +135,23 @@ pub fn run() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "Error: {error:#}");
+            output::note(&format!("Error: {}", told(&error)));
             ExitCode::FAILURE
         }
     }
+}
+
+/// An error with its causes. Of what the API server has refused there is its message alone.
+fn told(error: &anyhow::Error) -> String {
+    let mut texts = Vec::new();
+    for cause in error.chain() {
+        if let Some(kube::Error::Api(status)) = cause.downcast_ref() {
+            texts.push(status.message.clone());
+            break;
+        }
+        texts.push(cause.to_string());
+    }
+    texts.join(": ")
 }
 
 /// Why a command line is no verb's, in the words of helm or of clap.
@@ -193,6 +205,15 @@ fn with_verb(mut arguments: Vec<OsString>) -> Vec<OsString> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_what_the_api_server_refuses_its_message_is_told() {
+        let status = kube::core::Status::failure("helmreleases \"web\" not found", "NotFound");
+        let error = anyhow::Error::from(kube::Error::Api(Box::new(status)));
+        let error = error.context("reading HelmRelease apps/web");
+        let wanted = "reading HelmRelease apps/web: helmreleases \"web\" not found";
+        assert_eq!(told(&error), wanted);
+    }
 
     #[test]
     fn template_is_read_as_among_the_other_verbs() {

@@ -86,6 +86,8 @@ impl Shard {
 pub(crate) struct Memory {
     /// Failures in a row, for the pauses between tries.
     pub(crate) failures: u32,
+    /// Tries in a row that another client overtook.
+    pub(crate) overtaken: u32,
     /// When the next try may be, and what for.
     pub(crate) retry: Option<(Instant, Attempted)>,
     /// The chart can become another one with nothing that tells of it.

@@ -18,6 +18,10 @@ use crate::telemetry::{Action as Timed, TRACE};
 
 /// How long a watch may take to show a change that is known of.
 const LAG: Duration = Duration::from_secs(2);
+/// The pause after another client wrote first.
+const OVERTAKEN: Duration = Duration::from_secs(1);
+/// How often in a row that is no failure.
+const MOST_OVERTAKEN: u32 = 5;
 
 impl Sync<'_> {
     pub(super) async fn chart(&mut self, inputs: &Inputs) -> Result<Arc<Chart>, End> {
@@ -288,6 +292,14 @@ impl Sync<'_> {
         history.map_err(|error| self.fail(Trouble::of_cluster(Stage::Decision, &error)))
     }
 
+    /// Another client wrote first: what it did is looked at anew. That is no news, unless it goes on and on.
+    fn is_overtaken(&self) -> bool {
+        self.context.remember(&self.key, |memory| {
+            memory.overtaken = memory.overtaken.saturating_add(1);
+            memory.overtaken <= MOST_OVERTAKEN
+        })
+    }
+
     async fn deploy_failed(
         &mut self,
         error: ActionError,
@@ -295,6 +307,10 @@ impl Sync<'_> {
         is_install: bool,
         inputs: Inputs,
     ) -> Result<End, End> {
+        if error.reason == helm_kube::Reason::ConcurrentChange && self.is_overtaken() {
+            tracing::info!(release = %self.key, "{what} is begun again: {error}");
+            return Ok(End::Waiting(OVERTAKEN));
+        }
         tracing::warn!(release = %self.key, "{what} failed: {error}");
         let message = format!("{what} failed: {}", error.message);
         if error.resumable {

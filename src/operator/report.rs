@@ -188,6 +188,7 @@ impl Sync<'_> {
                 let settled = Settled::new(&self.release, newest, reconcile_at, changes);
                 self.context.remember(&self.key, |memory| {
                     memory.failures = 0;
+                    memory.overtaken = 0;
                     memory.retry = None;
                     // After an action the watch is still to tell of its last writes.
                     memory.settled = (!self.acted).then_some(settled);

@@ -338,7 +338,9 @@ pub(super) async fn report(context: &Context, release: &HelmRelease, failure: &F
 
 /// The status loop: what the records say goes into the status, for those whose records changed.
 async fn refresh_loop(context: Arc<Context>) {
-    context.dirty().extend(context.caches.releases.keys());
+    let all = context.caches.releases.keys();
+    let ours = all.into_iter().filter(|key| context.is_ours(key));
+    context.dirty().extend(ours);
     let mut ticks =
         tokio::time::interval(context.settings.status_interval.max(Duration::from_secs(1)));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

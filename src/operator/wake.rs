@@ -41,7 +41,8 @@ impl Context {
         self.sources.mirrors().refresh_all();
     }
 
-    fn is_ours(&self, key: &NamespacedName) -> bool {
+    /// Whether a release is in the shard of this daemon. Another daemon writes to all others.
+    pub(super) fn is_ours(&self, key: &NamespacedName) -> bool {
         self.settings.shard.has(key)
     }
 

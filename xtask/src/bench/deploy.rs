@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
-use testkit::{ControlPlane, GitRepository, Options, Rig, is_ready, repository};
+use testkit::{ControlPlane, GitRepository, Options, Rig, repository};
 
+use super::ready::wait_for_all;
 use super::samples::{Row, Samples};
 use super::{Arguments, Programs};
 
@@ -105,7 +105,8 @@ fn many_at_once(programs: &Programs, case: String, count: usize) -> Result<Row> 
     }
     let start = Instant::now();
     rig.apply(&namespace, &manifests)?;
-    wait_for_all(&plane, &namespace, count)?;
+    let path = format!("/apis/helm.fluxcd.io/v1/namespaces/{namespace}/helmreleases");
+    wait_for_all(&plane, &path, count, LIMIT)?;
     let ours = start.elapsed();
     drop(rig);
     println!("{case}: helm install, two at a time …");
@@ -115,33 +116,6 @@ fn many_at_once(programs: &Programs, case: String, count: usize) -> Result<Row> 
         stock: Some(stock.into()),
         ours: ours.into(),
     })
-}
-
-fn wait_for_all(plane: &ControlPlane, namespace: &str, count: usize) -> Result<()> {
-    let end = Instant::now() + LIMIT;
-    loop {
-        let list = plane.get(&format!(
-            "/apis/helm.fluxcd.io/v1/namespaces/{namespace}/helmreleases"
-        ))?;
-        let items = list["items"]
-            .as_array()
-            .map(Vec::as_slice)
-            .unwrap_or_default();
-        let ready = items.iter().filter(|release| is_ready(release)).count();
-        if ready == count {
-            return Ok(());
-        }
-        let late = items
-            .iter()
-            .find(|release| !is_ready(release))
-            .unwrap_or(&Value::Null);
-        ensure!(
-            Instant::now() < end,
-            "{ready} of {count} are ready; not: {:#}",
-            late["status"]
-        );
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 fn install_all(plane: &ControlPlane, count: usize) -> Result<Duration> {

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use serde_json::Value;
-use testkit::{ControlPlane, DaemonOptions, GitRepository, Options, Rig, is_ready};
+use testkit::{ControlPlane, DaemonOptions, GitRepository, Options, Rig};
 
+use super::ready::wait_for_all;
 use super::samples::Samples;
 
 /// How long anything may take.
@@ -183,7 +183,12 @@ impl Fleet {
             }
         }
         self.size = size;
-        self.wait_for_all(rig, size)?;
+        wait_for_all(
+            rig.plane,
+            "/apis/helm.fluxcd.io/v1/helmreleases",
+            size,
+            LIMIT,
+        )?;
         Ok(start.elapsed())
     }
 
@@ -198,31 +203,6 @@ impl Fleet {
              values: {{greeting: \"{greeting}\", number: {number}}}\n"
         )?;
         Ok(text)
-    }
-
-    fn wait_for_all(&self, rig: &Rig<'_>, count: usize) -> Result<()> {
-        let end = Instant::now() + LIMIT;
-        loop {
-            let list = rig.plane.get("/apis/helm.fluxcd.io/v1/helmreleases")?;
-            let items = list["items"]
-                .as_array()
-                .map(Vec::as_slice)
-                .unwrap_or_default();
-            let ready = items.iter().filter(|release| is_ready(release)).count();
-            if ready == count {
-                return Ok(());
-            }
-            let late = items
-                .iter()
-                .find(|release| !is_ready(release))
-                .unwrap_or(&Value::Null);
-            ensure!(
-                Instant::now() < end,
-                "{ready} of {count} are ready; not: {:#}",
-                late["status"]
-            );
-            std::thread::sleep(Duration::from_millis(500));
-        }
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod fleet;
 mod index;
 mod podinfo;
 mod process;
+mod ready;
 mod render;
 mod samples;
 mod umbrella;
