@@ -116,7 +116,10 @@ pub(super) fn controllers(tools: &Tools, files: &Files) -> Result<Vec<Process>> 
         "--kube-api-qps=1000",
     ]
     .map(str::to_owned);
-    let tokens = [
+    let of_controllers = [
+        // Nobody renews the Lease of the node: without this it is taken for lost after 50 seconds, and its pods for not
+        // ready.
+        "--node-monitor-grace-period=24h".to_owned(),
         files.flag("service-account-private-key-file", "service-account.key"),
         files.flag("root-ca-file", "ca.crt"),
         "--kube-api-burst=2000".to_owned(),
@@ -129,7 +132,7 @@ pub(super) fn controllers(tools: &Tools, files: &Files) -> Result<Vec<Process>> 
     Ok(vec![
         start(
             "kube-controller-manager",
-            &[common.as_slice(), &tokens].concat(),
+            &[common.as_slice(), &of_controllers].concat(),
         )?,
         start("kube-scheduler", &[common.as_slice(), &burst].concat())?,
         start("kwok", &nodes)?,
