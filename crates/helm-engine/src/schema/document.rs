@@ -1,5 +1,6 @@
 //! A schema document: JSON whose numbers keep their text.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::decimal::Decimal;
@@ -70,9 +71,12 @@ impl Json {
         let mut parts = pointer.split('/');
         parts.next();
         parts.try_fold(self, |value, part| {
-            let part = part.replace("~1", "/").replace("~0", "~");
+            let part: Cow<'_, str> = match part.contains('~') {
+                true => part.replace("~1", "/").replace("~0", "~").into(),
+                false => part.into(),
+            };
             match value {
-                Self::Object(entries) => entries.get(&part),
+                Self::Object(entries) => entries.get(&*part),
                 Self::Array(items) => items.get(part.parse::<usize>().ok()?),
                 _ => None,
             }

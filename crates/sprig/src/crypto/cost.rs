@@ -3,9 +3,9 @@
 //! There is no budget of time, so time is charged as memory: with the 512 MiB that a render may use
 //! by default, the slowest of these functions can be called for about a quarter of a minute.
 
-/// Two primes of 2048 bits, or the parameters of DSA: half a second.
+/// Two primes of 2048 bits: half a second of work. The parameters of DSA: as long.
 pub(super) const RSA_4096: usize = 16 << 20;
-/// Two primes of 1024 bits: a tenth of a second.
+/// Two primes of 1024 bits: a twentieth of a second of work.
 pub(super) const RSA_2048: usize = 4 << 20;
 /// A key on a curve.
 pub(super) const SMALL_KEY: usize = 64 << 10;

@@ -2,12 +2,10 @@
 
 use std::sync::Arc;
 
-use aws_lc_rs::encoding::AsDer;
-use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use gotmpl::{Functions, Type, Value};
 
-use super::{cost, der, dsa, pem};
+use super::{cost, der, dsa, pem, rsa};
 use crate::arguments::{define, text};
 use crate::{Environment, KeyGenerator, Random};
 
@@ -28,20 +26,17 @@ pub(super) fn register(functions: &mut Functions, environment: &Environment) {
     );
 }
 
-/// Keys from the crypto library.
+/// Keys from the crypto libraries.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SystemKeys;
 
 impl KeyGenerator for SystemKeys {
     fn rsa(&self, bits: usize) -> Result<Vec<u8>, String> {
-        let size = match bits {
-            2048 => KeySize::Rsa2048,
-            4096 => KeySize::Rsa4096,
-            _ => return Err(format!("no RSA keys of {bits} bits")),
-        };
-        let key = RsaKeyPair::generate(size).map_err(|error| error.to_string())?;
-        let der = key.as_der().map_err(|error| error.to_string())?;
-        Ok(der.as_ref().to_vec())
+        match bits {
+            2_048 => rsa::generate(2_048),
+            4_096 => rsa::generate(4_096),
+            _ => Err(format!("no RSA keys of {bits} bits")),
+        }
     }
 
     fn ecdsa(&self) -> Result<Vec<u8>, String> {
@@ -79,7 +74,7 @@ fn ed25519(random: &Arc<dyn Random>) -> Result<Vec<u8>, String> {
 }
 
 /// Object identifiers of kinds of keys.
-const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
+pub(super) const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const EC: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01];
 const ED25519: &[u8] = &[0x2b, 0x65, 0x70];
 

@@ -9,6 +9,7 @@ mod hash;
 mod keys;
 mod password;
 mod pem;
+mod rsa;
 mod sign;
 
 pub(crate) use keys::SystemKeys;
