@@ -120,7 +120,7 @@ fn gates_hold_a_release_until_they_are_opened() {
         rig.plane.get(&map).is_err(),
         "deployed before the gates were open"
     );
-    apply(&namespace, "gates/open.yaml");
+    apply(&namespace, "gates/open/open.yaml");
     apply(&namespace, "git-chart/helmrelease.yaml");
     rig.wait_until_ready(&namespace, "greeter-gates", LIMIT)
         .unwrap();

@@ -189,8 +189,43 @@ fn template_alone(arguments: &[OsString]) -> Option<Box<template::Arguments>> {
         .map(Box::new)
 }
 
+/// The flags that name a cluster, which kubectl and helm also take in front of the verb. All have a value.
+const LEADING: [&str; 4] = ["-n", "--namespace", "--kubeconfig", "--kube-context"];
+
+/// `helm-operator -n apps diff web` is `helm-operator diff web -n apps`: what stands in front of a verb is put behind
+/// it. Gives nothing where there is no verb.
+fn verb_first(arguments: &[OsString]) -> Option<Vec<OsString>> {
+    let (program, rest) = arguments.split_first()?;
+    let mut taken = 0;
+    loop {
+        let word = rest.get(taken)?.to_str()?;
+        let name = word.split('=').next().unwrap_or(word);
+        taken += match word {
+            _ if LEADING.contains(&word) => 2,
+            _ if LEADING.contains(&name) => 1,
+            _ if word.starts_with("-n") && !word.starts_with("--") => 1,
+            _ => break,
+        };
+    }
+    let (flags, words) = rest.split_at_checked(taken)?;
+    Cli::command().find_subcommand(words.first()?)?;
+    let end = words.iter().position(|word| word == "--");
+    let (before, after) = words.split_at_checked(end.unwrap_or(words.len()))?;
+    let program = std::slice::from_ref(program);
+    Some([program, before, flags, after].concat())
+}
+
 /// The command line of 1.4 has no verbs: flags alone run the daemon.
 fn with_verb(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let is_leading = |first: &OsString| {
+        let first = first.to_string_lossy();
+        LEADING.iter().any(|flag| first.starts_with(flag))
+    };
+    if arguments.get(1).is_some_and(is_leading)
+        && let Some(arguments) = verb_first(&arguments)
+    {
+        return arguments;
+    }
     let own = ["-h", "--help", "-V", "--version"];
     let is_flag = arguments
         .get(1)
@@ -254,6 +289,28 @@ mod tests {
             "helm-operator run --workers=2 -l :1"
         );
         assert_eq!(with("helm-operator -l :1"), "helm-operator run -l :1");
+        for (line, expected) in [
+            ("-n apps diff web", "diff web -n apps"),
+            ("-napps get values web", "get values web -napps"),
+            (
+                "--namespace=a --kubeconfig k template web . -- x",
+                "template web . --namespace=a --kubeconfig k -- x",
+            ),
+            (
+                "--kube-context diff hist web",
+                "hist web --kube-context diff",
+            ),
+            // No verb: the daemon, which also has a --kubeconfig.
+            ("--kubeconfig diff", "run --kubeconfig diff"),
+            (
+                "--kubeconfig k --workers 2",
+                "run --kubeconfig k --workers 2",
+            ),
+            ("-n", "run -n"),
+        ] {
+            let line = format!("helm-operator {line}");
+            assert_eq!(with(&line), format!("helm-operator {expected}"));
+        }
         for line in [
             "helm-operator",
             "helm-operator --version",

@@ -10,6 +10,10 @@ use super::output::print;
 use super::release::{ActionFlags, ClusterFlags, with_cluster};
 
 /// Roll a release back to an earlier revision.
+///
+/// Of a release that a HelmRelease object keeps, the daemon sees within seconds that it is not as the
+/// object says, and upgrades it again. To stay at the older revision, set `spec.suspend: true` before,
+/// or change what the object says (its chart version, git ref or values).
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Arguments {
     /// Name of the release

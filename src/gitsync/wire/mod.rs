@@ -201,12 +201,12 @@ pub(crate) fn check_scheme(url: &RepositoryUrl, options: &Options) -> Result<(),
         Scheme::Https | Scheme::Ssh => Ok(()),
         Scheme::Http if options.policy.allow_http => Ok(()),
         Scheme::Http => refuse(
-            "http:// is not allowed: everyone on the way can change the charts; use https://, or start the daemon \
-             with --git-allow-http",
+            "http:// is not allowed: everyone on the way can change the charts; use https://, or allow it with \
+             --git-allow-http",
         ),
         Scheme::Local if options.policy.allow_local => Ok(()),
         Scheme::Local => refuse(
-            "local paths are for development: start the daemon with --git-allow-local, or use https://",
+            "local paths are for development: allow them with --git-allow-local, or use https://",
         ),
         Scheme::Oci => refuse("oci:// is no git remote: put it in `repository`"),
     }
