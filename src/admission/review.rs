@@ -67,7 +67,8 @@ impl Reviewer {
             Ok(release) => release,
             Err(error) => return refuse(answer, &[format!("it cannot be read: {error}")]),
         };
-        answer.warnings = Some(odd_input(&release)).filter(|warnings| !warnings.is_empty());
+        answer.warnings = Some(odd_input(&release, request.old_object.is_none()))
+            .filter(|warnings| !warnings.is_empty());
         let mut faults = complaints(&release, &self.settings);
         if faults.is_empty() {
             let schema = schema_complaint(&release, &self.settings, &self.sources).await;

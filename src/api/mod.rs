@@ -47,6 +47,7 @@ pub use status::{
     cut_message, gate_condition,
 };
 pub use values::{ChartFileRef, ExternalRef, KeyRef, ValuesFrom, ValuesSource};
+pub(crate) use warnings::is_json_pointer;
 pub use warnings::odd_input;
 
 /// The API group of `HelmRelease`.

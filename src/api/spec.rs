@@ -2,6 +2,7 @@
 
 use std::time::Duration as StdDuration;
 
+use helm_kube::{LabelSelector, SelectorError};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -265,6 +266,7 @@ pub struct DriftDetection {
     pub mode: Option<DriftMode>,
     /// What is no drift.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
     pub ignore: Option<Vec<DriftIgnore>>,
 }
 
@@ -282,18 +284,37 @@ pub enum DriftMode {
 }
 
 /// Paths that are no drift, on all objects or on those of a target.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
+#[x_kube(validation = Rule::new(
+    "self.paths.all(path, path.matches('^(/([^~/]|~[01])*)+$'))"
+).message("one of the paths is no JSON pointer: write it as /spec/replicas"))]
 pub struct DriftIgnore {
     /// JSON pointers.
+    #[schemars(length(max = 64), inner(length(max = 512)))]
     pub paths: Vec<String>,
     /// The objects meant; all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<DriftTarget>,
 }
 
+impl DriftIgnore {
+    /// The labels of the objects meant.
+    ///
+    /// # Errors
+    /// The selector has no meaning.
+    pub fn selector(&self) -> Result<LabelSelector, SelectorError> {
+        let target = self.target.as_ref();
+        let selector = target.and_then(|target| target.label_selector.as_deref());
+        selector.unwrap_or_default().parse()
+    }
+}
+
 /// Selects objects; what is absent matches everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, KubeSchema)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new(
+    "!has(self.labelSelector) || self.labelSelector.matches('^ *((!? *[A-Za-z0-9._/-]+|[A-Za-z0-9._/-]+ *(==|=|!=) *[A-Za-z0-9._/-]*|[A-Za-z0-9._/-]+ +(in|notin) *[(] *[A-Za-z0-9._/-]*( *, *[A-Za-z0-9._/-]*)* *[)]) *(, *|$))*$')"
+).message("labelSelector has no meaning: write it as app=web,tier!=cache"))]
 pub struct DriftTarget {
     /// API group.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -312,6 +333,7 @@ pub struct DriftTarget {
     pub namespace: Option<String>,
     /// Label selector, such as `app=web,tier!=cache`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
     pub label_selector: Option<String>,
 }
 
@@ -399,6 +421,15 @@ impl HelmReleaseSpec {
     #[must_use]
     pub fn reset_values(&self) -> bool {
         self.reset_values.unwrap_or(true)
+    }
+
+    /// What is no drift.
+    #[must_use]
+    pub fn drift_rules(&self) -> &[DriftIgnore] {
+        let drift = self.drift_detection.as_ref();
+        drift
+            .and_then(|drift| drift.ignore.as_deref())
+            .unwrap_or_default()
     }
 
     /// Whether nothing is to be synced.

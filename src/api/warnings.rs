@@ -4,14 +4,19 @@ use kube::ResourceExt;
 
 use super::spec::{HelmRelease, HelmReleaseSpec};
 
-/// Everything odd about a HelmRelease, one sentence each. Empty for most.
+/// Everything odd about a HelmRelease, one sentence each. Empty for most. What 1.4 made of a field is told of an object
+/// that is new to us (`is_new`), and not again at each of its changes.
 #[must_use]
-pub fn odd_input(release: &HelmRelease) -> Vec<String> {
+pub fn odd_input(release: &HelmRelease, is_new: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     chart_warnings(&release.spec, &mut warnings);
     number_warnings(&release.spec, &mut warnings);
     values_warnings(&release.spec, &mut warnings);
+    drift_warnings(&release.spec, &mut warnings);
     field_warnings(&release.spec, &mut warnings);
+    if is_new {
+        new_warnings(&release.spec, &mut warnings);
+    }
     if release
         .annotations()
         .contains_key(super::MIGRATE_ANNOTATION)
@@ -111,7 +116,27 @@ fn values_warnings(spec: &HelmReleaseSpec, warnings: &mut Vec<String>) {
     }
 }
 
-/// Fields that 1.4 dropped in silence, and pairs that exclude each other.
+/// Rules that ignore nothing, because they cannot be read.
+fn drift_warnings(spec: &HelmReleaseSpec, warnings: &mut Vec<String>) {
+    for (index, rule) in spec.drift_rules().iter().enumerate() {
+        let told = rule.selector().err().map(|error| error.to_string());
+        let bad = rule.paths.iter().find(|path| !is_json_pointer(path));
+        let path =
+            bad.map(|path| format!("path {path:?} is no JSON pointer, as /spec/replicas is"));
+        warnings.extend(told.or(path).map(|why| {
+            format!("spec.driftDetection.ignore[{index}]: {why}: as long as that is so, the rule ignores nothing")
+        }));
+    }
+}
+
+/// RFC 6901: reference tokens behind slashes, `~` only in `~0` and `~1`.
+#[must_use]
+pub(crate) fn is_json_pointer(path: &str) -> bool {
+    let mut escapes = path.split('~').skip(1);
+    path.starts_with('/') && escapes.all(|rest| rest.starts_with(['0', '1']))
+}
+
+/// Pairs that exclude each other.
 fn field_warnings(spec: &HelmReleaseSpec, warnings: &mut Vec<String>) {
     if spec.skip_crds == Some(true)
         && spec
@@ -120,13 +145,17 @@ fn field_warnings(spec: &HelmReleaseSpec, warnings: &mut Vec<String>) {
     {
         warnings.push("spec.skipCRDs is true: spec.crds has no effect".to_owned());
     }
+}
+
+/// Fields that 1.4 dropped in silence, where that makes a difference.
+fn new_warnings(spec: &HelmReleaseSpec, warnings: &mut Vec<String>) {
     let has_target_path = spec
         .values_from
         .iter()
         .flatten()
         .any(|entry| entry.target_path.is_some());
     let added = [
-        ("suspend", spec.suspend.is_some()),
+        ("suspend", spec.suspended()),
         ("interval", spec.interval.is_some()),
         ("dependsOn", spec.depends_on.is_some()),
         ("valuesFrom[].targetPath", has_target_path),
@@ -149,10 +178,20 @@ mod tests {
     use super::*;
 
     fn warnings(spec: serde_json::Value) -> Vec<String> {
-        odd_input(&HelmRelease::new(
-            "web",
-            serde_json::from_value(spec).unwrap(),
-        ))
+        told(spec, true)
+    }
+
+    fn told(spec: serde_json::Value, is_new: bool) -> Vec<String> {
+        let spec = serde_json::from_value(spec).unwrap();
+        odd_input(&HelmRelease::new("web", spec), is_new)
+    }
+
+    #[test]
+    fn what_1_4_dropped_is_told_once_and_where_it_matters() {
+        let spec = |suspend: bool| serde_json::json!({"chart": {"git": "https://git.example.com/a", "path": "."}, "suspend": suspend});
+        assert_eq!(told(spec(true), true).len(), 1);
+        assert_eq!(told(spec(true), false), Vec::<String>::new());
+        assert_eq!(told(spec(false), true), Vec::<String>::new());
     }
 
     #[test]
@@ -200,8 +239,17 @@ mod tests {
                 "spec.values is no map",
             ),
             (
-                serde_json::json!({"chart": repository, "suspend": false}),
+                serde_json::json!({"chart": repository, "suspend": true}),
                 "spec.suspend had no effect",
+            ),
+            (
+                serde_json::json!({"chart": repository, "driftDetection": {"ignore": [
+                    {"paths": ["/a"]}, {"paths": ["/a"], "target": {"labelSelector": "a b"}}]}}),
+                "ignore[1]: label selector has no meaning at \"a b\"",
+            ),
+            (
+                serde_json::json!({"chart": repository, "driftDetection": {"ignore": [{"paths": ["a"]}]}}),
+                "ignore[0]: path \"a\" is no JSON pointer",
             ),
             (
                 serde_json::json!({"chart": repository, "skipCRDs": true, "crds": "Create"}),

@@ -1,5 +1,7 @@
 //! Whether this process leads, by its own clock.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
@@ -25,6 +27,7 @@ pub struct Leadership {
     until: watch::Receiver<Option<Duration>>,
     margin: Option<Duration>,
     leader: watch::Receiver<Option<String>>,
+    succeeds: Arc<AtomicBool>,
 }
 
 impl Leadership {
@@ -34,6 +37,7 @@ impl Leadership {
             until,
             margin: Some(margin),
             leader: watch::channel(None).1,
+            succeeds: Arc::default(),
         }
     }
 
@@ -49,6 +53,17 @@ impl Leadership {
         self.leader.borrow().clone()
     }
 
+    /// Where it is noted that another process led before.
+    pub(super) fn succession(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.succeeds)
+    }
+
+    /// Whether another process led before this one: it may have seen, and done, what is still to be found out here.
+    #[must_use]
+    pub fn succeeds_another(&self) -> bool {
+        self.succeeds.load(Ordering::Relaxed)
+    }
+
     /// Leadership that never ends: for a daemon that runs without election.
     #[must_use]
     pub fn always() -> Self {
@@ -56,6 +71,7 @@ impl Leadership {
             until: watch::channel(Some(FOREVER)).1,
             margin: None,
             leader: watch::channel(None).1,
+            succeeds: Arc::default(),
         }
     }
 

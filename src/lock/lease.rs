@@ -1,5 +1,7 @@
 //! Leader election through a Lease: one replica works, the others stand by.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -115,6 +117,8 @@ pub struct LeaderLease {
     settings: LeaseSettings,
     until: watch::Sender<Option<Duration>>,
     leader: watch::Sender<Option<String>>,
+    /// Whether another process held it before us.
+    succeeds: Arc<AtomicBool>,
     /// The last holder that was seen, and when its record last changed, by our own clock: the clocks
     /// of two machines are never compared.
     seen: Option<(Lease, Instant)>,
@@ -136,16 +140,16 @@ impl LeaderLease {
         let (until, receiver) = watch::channel(None);
         let (leader, leader_receiver) = watch::channel(None);
         let margin = settings.margin();
-        (
-            Self {
-                api,
-                settings,
-                until,
-                leader,
-                seen: None,
-            },
-            Leadership::new(receiver, margin).with_leader(leader_receiver),
-        )
+        let leadership = Leadership::new(receiver, margin).with_leader(leader_receiver);
+        let election = Self {
+            api,
+            settings,
+            until,
+            leader,
+            succeeds: leadership.succession(),
+            seen: None,
+        };
+        (election, leadership)
     }
 
     /// Runs the election until `stop` is done; then the Lease is given back, so that another replica
@@ -197,6 +201,10 @@ impl LeaderLease {
         self.observe(&lease);
         if !self.may_take(&lease) {
             return Ok(false);
+        }
+        if !self.is_ours(&lease) {
+            // Also if it was given back: whoever held it has worked until then.
+            self.succeeds.store(true, Ordering::Relaxed);
         }
         Ok(self.replace(&lease).await?.unwrap_or(false))
     }

@@ -160,7 +160,7 @@ impl Sync<'_> {
         history: History,
         inputs: Inputs,
     ) -> Result<End, End> {
-        self.pass_gates(&inputs).await?;
+        self.pass_gates(&inputs, &history).await?;
         let chart = self.chart(&inputs).await?;
         let is_install = matches!(plan.next, NextAction::Install { .. });
         let rendered = self.render(&chart, &inputs, &plan, &history).await?;

@@ -1,7 +1,7 @@
 //! Live objects that are no longer as their release says: reported, and mended if the spec asks for it.
 //!
-//! They are compared when a release is otherwise as wanted: once per interval, after a change of the spec, on request
-//! and after a restart. What cannot be mended is tried again after growing pauses, and so is what drifts again and
+//! They are compared when a release is otherwise as wanted, or deployed and waiting at a gate: once per interval, after a
+//! change of the spec, on request and after a restart. What cannot be mended is tried again after growing pauses, and so is what drifts again and
 //! again because someone else wants it otherwise.
 
 use std::time::Duration;
@@ -61,6 +61,14 @@ impl Sync<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The time to the next look, once one is planned.
+    pub(super) fn drift_due_in(&self) -> Option<Duration> {
+        let at = self.context.remember(&self.key, |memory| memory.drift_at);
+        let is_compared = self.release.spec.drift_mode() != DriftMode::Disabled;
+        let left = at?.saturating_duration_since(Instant::now());
+        is_compared.then_some(left.max(Duration::from_secs(1)))
     }
 
     /// A sync that has just told otherwise, or is asked for by a person, does not wait.
@@ -181,17 +189,13 @@ fn one(drift: &Drift) -> String {
 }
 
 fn rules(spec: &HelmReleaseSpec) -> Vec<IgnoreRule> {
-    let rules = spec.drift_detection.iter();
-    rules
-        .flat_map(|drift| drift.ignore.iter().flatten())
-        .filter_map(rule)
-        .collect()
+    spec.drift_rules().iter().filter_map(rule).collect()
 }
 
-/// A rule whose selector has no meaning is refused by the webhook; without it, nothing is ignored by it.
+/// A rule whose selector has no meaning ignores nothing. The CRD and the webhook refuse it, and an Event tells of one
+/// that an older CRD let pass.
 fn rule(ignore: &DriftIgnore) -> Option<IgnoreRule> {
     let target = ignore.target.clone().unwrap_or_default();
-    let labels = target.label_selector.as_deref().unwrap_or_default();
     Some(IgnoreRule {
         paths: ignore.paths.clone(),
         target: IgnoreTarget {
@@ -200,7 +204,7 @@ fn rule(ignore: &DriftIgnore) -> Option<IgnoreRule> {
             kind: target.kind,
             name: target.name,
             namespace: target.namespace,
-            labels: labels.parse().ok()?,
+            labels: ignore.selector().ok()?,
         },
     })
 }

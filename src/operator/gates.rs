@@ -155,8 +155,14 @@ pub(crate) fn is_ready(release: &HelmRelease) -> bool {
     let Some(status) = &release.status else {
         return false;
     };
-    let is_current = status.observed_generation >= release.metadata.generation;
-    is_current && status.is_true(ConditionType::Ready)
+    let generation = release.metadata.generation;
+    let is_current = status.observed_generation >= generation;
+    // A release that is suspended has seen its spec and done nothing about it.
+    let ready = status.condition(&ConditionType::Ready.to_string());
+    let said_at = ready.and_then(|ready| ready.observed_generation);
+    is_current
+        && said_at.is_none_or(|at| Some(at) >= generation)
+        && status.is_true(ConditionType::Ready)
 }
 
 /// The cycle of dependencies that a release is part of, if it is: its members in their order.
@@ -526,7 +532,7 @@ mod tests {
             serde_json::from_value(serde_json::json!({"chart": {}})).unwrap(),
         );
         release.metadata.generation = Some(2);
-        let ready = |generation: i64| {
+        let ready = |generation: i64| -> crate::api::HelmReleaseStatus {
             serde_json::from_value(serde_json::json!({"observedGeneration": generation,
                 "conditions": [{"type": "Ready", "status": "True"}]}))
             .unwrap()
@@ -536,5 +542,13 @@ mod tests {
         assert!(!is_ready(&release));
         release.status = Some(ready(2));
         assert!(is_ready(&release));
+        // Suspended: it was ready at an earlier generation, and has seen this one.
+        let mut seen = ready(2);
+        for at in [1, 2] {
+            let condition = &mut seen.conditions.as_mut().unwrap()[0];
+            condition.observed_generation = Some(at);
+            release.status = Some(seen.clone());
+            assert_eq!(is_ready(&release), at == 2);
+        }
     }
 }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use helm_engine::Status;
+use helm_kube::History;
+
 use super::gates::GateKeeper;
 use super::reconcile::{End, Inputs, Sync};
 use crate::api::{ConditionStatus, ConditionType, Reason, gate_condition};
@@ -9,7 +12,11 @@ use crate::status::EventNote;
 
 impl Sync<'_> {
     /// Looks at the gates; an error means that the release waits.
-    pub(super) async fn pass_gates(&mut self, inputs: &Inputs) -> Result<(), End> {
+    pub(super) async fn pass_gates(
+        &mut self,
+        inputs: &Inputs,
+        history: &History,
+    ) -> Result<(), End> {
         let keeper = GateKeeper {
             client: self.local.client().clone(),
             own_namespace_only: self.context.settings.own_namespace_only,
@@ -60,6 +67,16 @@ impl Sync<'_> {
         self.edit.pending(&reason, &message);
         self.edit.fields().waiting_digest = Some(inputs.digest.clone());
         let again = closed.iter().map(|result| result.again).min();
-        Err(End::Waiting(again.unwrap_or(Duration::from_secs(30))))
+        let again = again.unwrap_or(Duration::from_secs(30));
+        // What is deployed is to stay as it is, for however long a person takes to let the next change through.
+        if history
+            .newest()
+            .is_some_and(|newest| newest.status == Status::Deployed)
+        {
+            self.look_for_drift(history.clone()).await?;
+        }
+        Err(End::Waiting(
+            self.drift_due_in().map_or(again, |due| again.min(due)),
+        ))
     }
 }

@@ -263,14 +263,16 @@ impl<'a> Sync<'a> {
         self.act(action, plan, history, inputs).await
     }
 
-    /// One Warning Event for a new generation whose spec is odd.
+    /// One Warning Event for a new generation whose spec is odd, or for an odd object that is new to us: 1.4 may have
+    /// left it.
     fn warn_of_odd_input(&mut self) {
-        if self.before.observed_generation >= self.release.metadata.generation
-            && self.before.observed_generation.is_some()
-        {
+        // Whatever we end with says whether something is under way.
+        let is_new = self.before.condition("Progressing").is_none();
+        let is_seen = self.before.observed_generation >= self.release.metadata.generation;
+        if is_seen && !is_new {
             return;
         }
-        let warnings = crate::api::odd_input(&self.release);
+        let warnings = crate::api::odd_input(&self.release, is_new);
         if !warnings.is_empty() {
             self.events
                 .push(EventNote::warning("OddInput", warnings.join("; ")));

@@ -176,7 +176,7 @@ impl Operator {
             () = leadership.acquired() => {}
             () = &mut stop => return Stopped::Asked,
         }
-        if stood_by {
+        if stood_by && leadership.succeeds_another() {
             context.take_over();
         }
         context.metrics.set_leader(true);

@@ -14,6 +14,7 @@ use super::context::Settings;
 use super::values::{Layer, tree};
 use crate::api::{
     ChartChoice, HelmRelease, HelmVersion, OciSource, ValuesFrom, ValuesSource, check_release_name,
+    is_json_pointer,
 };
 use crate::source::{Freshness, Sources};
 
@@ -156,36 +157,20 @@ fn gates(release: &HelmRelease, all: &mut Vec<String>) {
 }
 
 fn drift(release: &HelmRelease, all: &mut Vec<String>) {
-    let rules = release
-        .spec
-        .drift_detection
-        .iter()
-        .flat_map(|drift| drift.ignore.iter().flatten());
-    for (index, rule) in rules.enumerate() {
-        let target = rule.target.as_ref();
-        let selector = target.and_then(|target| target.label_selector.as_deref());
-        if let Some(Err(error)) = selector.map(str::parse::<helm_kube::LabelSelector>) {
+    for (index, rule) in release.spec.drift_rules().iter().enumerate() {
+        if let Err(error) = rule.selector() {
             all.push(format!(
                 "spec.driftDetection.ignore[{index}].target.labelSelector: {error}"
             ));
         }
         for path in &rule.paths {
-            if !is_pointer(path) {
+            if !is_json_pointer(path) {
                 all.push(format!(
                     "spec.driftDetection.ignore[{index}].paths: {path:?} is no JSON pointer: write it as /spec/replicas"
                 ));
             }
         }
     }
-}
-
-/// RFC 6901: reference tokens behind slashes, `~` only in `~0` and `~1`.
-fn is_pointer(path: &str) -> bool {
-    let escapes = path.split('~').skip(1);
-    path.starts_with('/')
-        && escapes
-            .into_iter()
-            .all(|rest| rest.starts_with('0') || rest.starts_with('1'))
 }
 
 /// What the chart's schema says about inline values. Only if they are all the values there are, and the

@@ -82,14 +82,20 @@ impl ToLeader {
             .headers(headers)
             .body(body.clone())
             .send();
-        match sent.await {
-            Ok(answer) => Ok(answered(answer).await),
-            Err(error) => {
-                let error = error.without_url();
-                tracing::warn!(%error, leader = to, "not passed on to the leader: it is done here");
-                Err(Box::new(Request::from_parts(parts, Body::from(body))))
-            }
-        }
+        let mut leadership = self.leadership.clone();
+        let why = tokio::select! {
+            answer = sent => match answer {
+                Ok(answer) => return Ok(answered(answer).await),
+                Err(error) => error.without_url().to_string(),
+            },
+            // It was silent for so long that it leads no more.
+            () = leadership.acquired() => "this replica leads now".to_owned(),
+        };
+        tracing::warn!(
+            leader = to,
+            "{why}: not passed on to the leader, it is done here"
+        );
+        Err(Box::new(Request::from_parts(parts, Body::from(body))))
     }
 }
 

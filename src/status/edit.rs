@@ -156,6 +156,9 @@ impl StatusEdit {
         };
         let phase = progress.phase();
         self.status.phase = Some(phase);
+        if self.says_that_it_waits() {
+            self.legacy(Type::Released, ConditionStatus::Unknown, phase, &sentence);
+        }
         self.legacy(condition, ConditionStatus::Unknown, phase, &sentence);
         let seconds = crate::api::Duration::from_secs(timeout.as_secs());
         let running = format!("running '{}' with a timeout of {seconds}", progress.verb());
@@ -386,15 +389,26 @@ impl StatusEdit {
 
     /// `spec.suspend` holds the release back.
     pub fn suspended(&mut self) {
-        self.status.phase = Some(Phase::Suspended);
-        self.settle("Suspended", "spec.suspend is true: nothing is synced");
+        let message = "spec.suspend is true: nothing is synced";
+        let phase = Phase::Suspended;
+        self.status.phase = Some(phase);
+        let released = ConditionType::Released;
+        let is_first = self.status.condition(&released.to_string()).is_none();
+        if is_first || self.says_that_it_waits() {
+            self.legacy(released, ConditionStatus::Unknown, phase, message);
+        }
+        self.settle("Suspended", message);
         self.remove(ConditionType::Stalled);
     }
 
     /// Gates hold the release back.
     pub fn pending(&mut self, reason: &str, message: &str) {
         use ConditionType as Type;
-        self.status.phase = Some(Phase::Pending);
+        let phase = Phase::Pending;
+        self.status.phase = Some(phase);
+        // What `kubectl get` shows.
+        let sentence = format!("{} waits: {message}", self.of());
+        self.legacy(Type::Released, ConditionStatus::Unknown, phase, &sentence);
         self.set(Type::Ready, ConditionStatus::False, reason, message);
         self.set(Type::Reconciling, ConditionStatus::True, reason, message);
         self.set(Type::Progressing, ConditionStatus::False, reason, message);
@@ -501,6 +515,15 @@ impl StatusEdit {
         for condition in conditions.iter().chain([&ConditionType::Released]) {
             self.legacy(*condition, ConditionStatus::False, phase, &sentence);
         }
+    }
+
+    /// Whether `Released` still tells of gates or of a suspension, which are over.
+    fn says_that_it_waits(&self) -> bool {
+        let released = self.status.condition(&ConditionType::Released.to_string());
+        let reason = released.and_then(|released| released.reason.as_deref());
+        [Phase::Pending, Phase::Suspended]
+            .iter()
+            .any(|phase| reason == Some(&phase.to_string()))
     }
 
     /// A condition that an earlier failure left False is put right by a success.

@@ -228,6 +228,7 @@ async fn only_what_can_never_work_is_refused_and_what_1_4_refused() {
     let api = api(&namespace);
     let git = json!({"git": "https://git.example.com/a", "path": "."});
     let gate = |more: Value| json!({"chart": git, "gates": [more]});
+    let rule = |rule: Value| json!({"chart": git, "driftDetection": {"ignore": [rule]}});
     let rows = [
         (json!({}), "spec.chart: Required value"),
         (json!({"chart": {}}), "no complete chart source"),
@@ -286,6 +287,16 @@ async fn only_what_can_never_work_is_refused_and_what_1_4_refused() {
             {"name": "x", "type": "ManualApproval"}]}),
             "two gates have the same name",
         ),
+        (rule(json!({"paths": ["data"]})), "no JSON pointer"),
+        (rule(json!({"paths": ["/a", "/a~b"]})), "no JSON pointer"),
+        (
+            rule(json!({"paths": [], "target": {"labelSelector": "a b"}})),
+            "labelSelector has no meaning",
+        ),
+        (
+            rule(json!({"paths": [], "target": {"labelSelector": "a in (b"}})),
+            "labelSelector has no meaning",
+        ),
     ];
     for (spec, words) in rows {
         let refused = apply(&api, "no", spec.clone(), true)
@@ -303,6 +314,9 @@ async fn only_what_can_never_work_is_refused_and_what_1_4_refused() {
         json!({"chart": git, "values": [1, 2]}),
         json!({"chart": git, "valuesFrom": [{}]}),
         json!({"chart": {"oci": {"url": "oci://x/y"}}}),
+        rule(json!({"paths": ["/data/a~1b", "/x", "/"], "target": {
+            "labelSelector": "app in (a, b),tier!=c, !d,e,f==g,h=, i notin (j)"}})),
+        rule(json!({"paths": [], "target": {"labelSelector": ""}})),
         json!({"chart": git, "interval": 90, "gates": [{"name": "x", "type": "ManualApproval", "checkInterval": "0"}]}),
     ];
     for spec in accepted {

@@ -134,3 +134,29 @@ fn drift_that_cannot_be_mended_is_tried_again_after_pauses_until_it_can() {
     assert_eq!(lone.records("hello").len(), 1);
     assert_eq!(told(&lone, "DriftDetected"), 1);
 }
+
+/// A gate holds the next change back, for days perhaps; what is deployed is looked after all the same.
+#[test]
+fn drift_is_mended_while_the_next_change_waits_at_a_gate() {
+    let lone = Lone::start(lone_plane(), "drift-gate", &[]);
+    let spec =
+        "interval: 1s\nretry: {backoff: 1s, maxBackoff: 4s}\ndriftDetection: {mode: enabled}";
+    lone.apply("hello", spec);
+    lone.wait("hello", testkit::is_ready);
+    let gate = "gates: [{name: ops, type: ManualApproval, checkInterval: 1h}]";
+    lone.apply(
+        "hello",
+        &format!("{spec}\nvalues: {{greeting: next}}\n{gate}"),
+    );
+    lone.wait("hello", |release| {
+        text(release, "/status/phase") == "Pending"
+    });
+    edit(&lone, r#"{"data":{"greeting":"other"}}"#);
+    let said = message(&degraded(&lone, MENDED));
+    assert!(said.contains("/data/greeting changed"), "{said}");
+    lone.greets("hello", "hello");
+    assert_eq!(lone.records("hello").len(), 1);
+    let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: approval-hello}\ndata: {approved: \"true\"}\n";
+    lone.rig.apply(&lone.namespace, map).unwrap();
+    lone.greets("hello", "next");
+}

@@ -37,6 +37,10 @@ fn a_gate_opens_when_its_config_map_appears() {
     assert_eq!(condition(&waiting, "Gate-flags"), "False GateNotPassed");
     assert_eq!(condition(&waiting, "AllGatesPassed"), "False GateNotPassed");
     assert_eq!(bench.records("hello"), []);
+    // What `kubectl get hr` shows.
+    assert_eq!(condition(&waiting, "Released"), "Unknown Pending");
+    let said = message(&waiting, "Released");
+    assert!(said.contains("waits: gate 'flags': ConfigMap"), "{said}");
     let took = opened_by(&bench, "hello", || {
         let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: flags}\ndata: {go: \"yes\"}\n";
         bench.rig.apply(&bench.namespace, map).unwrap();

@@ -32,6 +32,7 @@ fn a_takeover_from_a_killed_leader_takes_less_than_twenty_seconds() {
     first.wait_until_leading(LIMIT);
     let second = fleet.start(&[]);
     fleet.wait_for(&fleet.push("1.1.0"), &[&first, &second]);
+    assert!(!first.daemon.log().contains("taking over"), "from whom?");
     let killed = Instant::now();
     first.daemon.kill().unwrap();
     second.wait_until_leading(LIMIT);
@@ -41,6 +42,7 @@ fn a_takeover_from_a_killed_leader_takes_less_than_twenty_seconds() {
         took > Duration::from_secs(5),
         "nobody may be that quick: {took:?}"
     );
+    assert!(second.daemon.log().contains("taking over"));
     fleet.wait_for(&fleet.push("1.2.0"), &[&second]);
     assert_eq!(fleet.check_single_writer(LEASE).len(), 2);
     fleet.check_histories();
@@ -208,11 +210,48 @@ fn a_push_that_a_standby_hears_of_reaches_the_leader() {
     );
     fleet.wait_for(&commit, &[&first]);
     assert_eq!(fleet.check_single_writer(LEASE).len(), 1);
-    // A leader that does not answer is no reason to forget it; and who leads does it.
+    // A leader that is gone is no reason to forget it: the next one deploys what was pushed, and nobody says it again.
+    let commit = fleet.push("1.2.0");
     first.daemon.kill().unwrap();
     assert_eq!(second.daemon.post("/api/v1/sync-git", "").unwrap().0, 200);
     second.wait_until_leading(SHORT_TAKEOVER);
-    let commit = fleet.push("1.2.0");
+    fleet.wait_for(&commit, &[&second]);
+    let commit = fleet.push("1.3.0");
     assert_eq!(second.daemon.post("/api/v1/sync-git", "").unwrap().0, 200);
     fleet.wait_for(&commit, &[&second]);
+}
+
+/// The leader is stopped and takes connections without a word. Who stands by passes the push on, and does it itself as
+/// soon as it leads; whoever pushed is answered then, and the old leader finds that its time has passed.
+#[test]
+fn a_push_that_a_silent_leader_does_not_answer_is_done_by_the_next_one() {
+    let fleet = Fleet::new(2, 1);
+    fleet.apply();
+    let seldom = [
+        &SHORT[..],
+        &["--git-poll-interval=10m", "--pod-ip=127.0.0.1"],
+    ]
+    .concat();
+    let first = fleet.start(&seldom);
+    first.wait_until_leading(LIMIT);
+    let second = fleet.start(&seldom);
+    fleet.wait_for(&fleet.repository.head().unwrap(), &[&first]);
+    second.wait_until_standing_by();
+    second.wait_for_mirror();
+    first.daemon.controls().signal("STOP").unwrap();
+    let commit = fleet.push("1.1.0");
+    let asked = Instant::now();
+    assert_eq!(
+        second.daemon.post("/api/v1/sync-git", "").unwrap(),
+        (200, "OK".to_owned())
+    );
+    assert!(asked.elapsed() < SHORT_TAKEOVER, "{:?}", asked.elapsed());
+    let log = second.daemon.log();
+    assert!(log.contains("not passed on to the leader"), "{log}");
+    fleet.wait_for(&commit, &[&second]);
+    first.daemon.controls().signal("CONT").unwrap();
+    let status = first.daemon.controls().wait(LIMIT).unwrap();
+    assert_eq!(status.code(), Some(1), "{}", first.tail());
+    assert_eq!(fleet.revisions(), vec![2; fleet.size]);
+    assert_eq!(fleet.check_single_writer(LEASE).len(), 2);
 }

@@ -220,6 +220,38 @@ fn saying_the_same_again_changes_nothing_and_times_follow_content() {
     );
 }
 
+/// `Released` is what `kubectl get` shows.
+#[test]
+fn what_a_release_waits_for_is_told_until_it_waits_no_more() {
+    let mut status = HelmReleaseStatus::default();
+    let mut step = |step: &dyn Fn(&mut StatusEdit), expected: &str| {
+        let mut edit = edit(std::mem::take(&mut status), 1);
+        step(&mut edit);
+        status = edit.finish();
+        assert_eq!(message(&status, Type::Released), expected);
+    };
+    let timeout = std::time::Duration::from_secs(300);
+    let done = "Release was successful for Helm release 'web' in 'apps'.";
+    step(
+        &|edit| edit.suspended(),
+        "spec.suspend is true: nothing is synced",
+    );
+    step(&|edit| edit.succeeded(Reason::UpToDate, "m"), done);
+    step(&|edit| edit.begin(Progress::Upgrading, timeout), done);
+    step(
+        &|edit| edit.pending("GateNotPassed", "gate 'a': no"),
+        "Helm release 'web' in 'apps' waits: gate 'a': no",
+    );
+    let suspended = "spec.suspend is true: nothing is synced";
+    step(&|edit| edit.suspended(), suspended);
+    step(
+        &|edit| edit.begin(Progress::Upgrading, timeout),
+        "Running upgrade for Helm release 'web' in 'apps'.",
+    );
+    step(&|edit| edit.succeeded(Reason::UpgradeSucceeded, "m"), done);
+    step(&|edit| edit.suspended(), done);
+}
+
 #[test]
 fn an_older_sync_never_takes_the_observed_generation_back() {
     let newer = HelmReleaseStatus {
