@@ -486,7 +486,7 @@ fn print_cost(started: Instant, before: u64) {
 fn release(index: usize) -> ReleaseKey {
     ReleaseKey {
         namespace: "bench".into(),
-        name: index.to_string(),
+        name: index.to_string().into(),
     }
 }
 

@@ -221,6 +221,16 @@ impl ConditionStatus {
             Self::Unknown => 0,
         }
     }
+
+    /// As it is written.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::True => "True",
+            Self::False => "False",
+            Self::Unknown => "Unknown",
+        }
+    }
 }
 
 impl From<bool> for ConditionStatus {

@@ -45,7 +45,8 @@ pub(super) struct Shared {
 #[derive(Default)]
 struct Table {
     mirrors: HashMap<MirrorKey, Entry>,
-    releases: HashMap<ReleaseKey, HashSet<MirrorKey>>,
+    /// The mirrors that each release uses, nearly always one.
+    releases: HashMap<ReleaseKey, Box<[Arc<Mirror>]>>,
     /// Tasks that still free the directory of a mirror which may come back.
     closing: HashMap<PathBuf, JoinHandle<()>>,
 }
@@ -155,23 +156,24 @@ impl Mirrors {
             by_mirror.entry(key).or_default().push((source, reference));
         }
         let mut table = self.shared.lock();
-        let keys: HashSet<MirrorKey> = by_mirror.keys().cloned().collect();
         let before = table.releases.remove(release).unwrap_or_default();
+        let mut used = Vec::with_capacity(by_mirror.len());
         for (key, sources) in by_mirror {
             let Some((first, _)) = sources.first() else {
                 continue;
             };
             let mirror = self.shared.mirror(&mut table, &key, first);
             mirror.set_uses(release, sources);
+            used.push(mirror);
         }
-        for key in before.difference(&keys) {
-            if let Some(entry) = table.mirrors.get(key) {
-                entry.mirror.set_uses(release, Vec::new());
+        for mirror in &before {
+            if !used.iter().any(|used| used.key == mirror.key) {
+                mirror.set_uses(release, Vec::new());
+                table.drop_if_unused(&mirror.key, &self.shared.cache);
             }
-            table.drop_if_unused(key, &self.shared.cache);
         }
-        if !keys.is_empty() {
-            table.releases.insert(release.clone(), keys);
+        if !used.is_empty() {
+            table.releases.insert(release.clone(), used.into());
         }
     }
 

@@ -1,6 +1,7 @@
 //! What a release asks of git.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::{RepositoryUrl, SecretRef};
 
@@ -8,9 +9,9 @@ use super::{RepositoryUrl, SecretRef};
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReleaseKey {
     /// Namespace of the `HelmRelease`.
-    pub namespace: String,
+    pub namespace: Arc<str>,
     /// Name of the `HelmRelease`.
-    pub name: String,
+    pub name: Arc<str>,
 }
 
 impl fmt::Display for ReleaseKey {

@@ -11,7 +11,7 @@ use std::{
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError, atomic::AtomicU64},
+    sync::{Arc, atomic::AtomicU64},
 };
 
 use gix::{ObjectId, objs::Kind, odb::Header as _};
@@ -63,10 +63,18 @@ pub(crate) struct Tip {
 /// The refs of a mirror by their full names (`HEAD` among them).
 pub(crate) type Refs = BTreeMap<String, Tip>;
 
+/// Room for packs: those that are there, and as many as are added before all are packed into one. Each takes a hundred
+/// bytes, used or not.
+const SLOTS: gix::odb::store::init::Slots = gix::odb::store::init::Slots::AsNeededByDiskState {
+    multiplier: 2.0,
+    minimum: 128,
+};
+
 /// A bare repository on disk, open for reading.
 pub(crate) struct Store {
     directory: PathBuf,
-    objects: Mutex<gix::odb::Handle>,
+    /// A handle has buffers of its own for what it unpacks, so there is one only while someone reads.
+    objects: Arc<gix::odb::Store>,
     object_limit: u64,
     bytes: AtomicU64,
 }
@@ -118,7 +126,7 @@ impl Store {
         }
         sweep(&directory.join("objects/pack"))?;
         let options = gix::odb::store::init::Options {
-            slots: gix::odb::store::init::Slots::Given(1024),
+            slots: SLOTS,
             use_multi_pack_index: false,
             alloc_limit_bytes: usize::try_from(object_limit).ok(),
             ..Default::default()
@@ -131,7 +139,7 @@ impl Store {
         )?;
         let store = Self {
             directory: directory.to_owned(),
-            objects: Mutex::new(objects),
+            objects: objects.into_inner().store(),
             object_limit,
             bytes: AtomicU64::new(0),
         };
@@ -146,10 +154,7 @@ impl Store {
 
     /// A handle for one thread.
     pub(crate) fn objects(&self) -> gix::odb::Handle {
-        self.objects
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.objects.to_cache()
     }
 
     /// True when the object is there; its content is not looked at.

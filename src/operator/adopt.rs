@@ -47,7 +47,8 @@ impl Sync<'_> {
             _ if same => {
                 tracing::info!(release = %self.key, "no changes");
                 self.context.remember(&self.key, |memory| {
-                    memory.adopted = Some((newest.version.clone(), inputs.digest.clone()));
+                    memory.adopted =
+                        Some(Box::new((newest.version.clone(), inputs.digest.clone())));
                 });
                 return Ok(self.settle(&inputs, Reason::UpToDate));
             }

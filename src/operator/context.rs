@@ -81,7 +81,7 @@ impl Shard {
 }
 
 /// What is remembered of a HelmRelease between two reconciliations. All of it can be lost: the records and
-/// the status tell it again.
+/// the status tell it again. What few of them have is boxed: a fleet has thousands, in a table of twice as many.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// Failures in a row, for the pauses between tries.
@@ -89,13 +89,13 @@ pub(crate) struct Memory {
     /// Tries in a row that another client overtook.
     pub(crate) overtaken: u32,
     /// When the next try may be, and what for.
-    pub(crate) retry: Option<(Instant, Attempted)>,
+    pub(crate) retry: Option<Box<(Instant, Attempted)>>,
     /// The chart can become another one with nothing that tells of it.
     pub(crate) chart_can_move: bool,
     /// Nothing was left to do.
     pub(crate) settled: Option<Settled>,
     /// A revision that is not by us was found to be made of these inputs.
-    pub(crate) adopted: Option<(ObjectVersion, String)>,
+    pub(crate) adopted: Option<Box<(ObjectVersion, String)>>,
     /// When live objects are to be compared again.
     pub(crate) drift_at: Option<Instant>,
     /// Looks in a row at which something had drifted that was to be mended.

@@ -95,8 +95,8 @@ pub(super) async fn fetch(
     release: &HelmRelease,
 ) -> Result<ChartArtifact> {
     let key = crate::gitsync::ReleaseKey {
-        namespace: release.key().namespace.to_string(),
-        name: release.key().name.to_string(),
+        namespace: release.key().namespace,
+        name: release.key().name,
     };
     sources.declare(&key, source);
     let end = Instant::now() + CLONE_TIMEOUT;

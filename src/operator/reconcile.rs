@@ -126,16 +126,16 @@ pub(super) struct Sync<'a> {
 /// Reconciles a HelmRelease that can be read and is not being deleted.
 pub(super) async fn sync(
     context: &Arc<Context>,
+    key: &NamespacedName,
     release: &Arc<HelmRelease>,
     slot: &mut Slot,
 ) -> Next {
-    let key = release.key();
-    if let Some(next) = nothing_to_do(context, release, &key) {
+    if let Some(next) = nothing_to_do(context, release, key) {
         return next;
     }
     let target = release.release_key();
     let timer = context.metrics.time(Timed::Sync, target.clone());
-    let mut sync = Sync::new(context, release, slot);
+    let mut sync = Sync::new(context, key, release, slot);
     let span = tracing::info_span!(
         target: TRACE, "reconcile", release = %key, chart = Empty, revision = Empty,
         outcome = Empty, otel.status_code = Empty,
@@ -175,7 +175,7 @@ fn nothing_to_do(context: &Context, release: &HelmRelease, key: &NamespacedName)
         {
             return Some(drift.map_or(Next::Settled, Next::After));
         }
-        match &memory.retry {
+        match memory.retry.as_deref() {
             Some((at, what)) if *what == attempted => {
                 let left = at.saturating_duration_since(Instant::now());
                 (!left.is_zero()).then_some(Next::After(left))
@@ -186,7 +186,12 @@ fn nothing_to_do(context: &Context, release: &HelmRelease, key: &NamespacedName)
 }
 
 impl<'a> Sync<'a> {
-    fn new(context: &'a Arc<Context>, release: &Arc<HelmRelease>, slot: &'a mut Slot) -> Self {
+    fn new(
+        context: &'a Arc<Context>,
+        key: &NamespacedName,
+        release: &Arc<HelmRelease>,
+        slot: &'a mut Slot,
+    ) -> Self {
         let before = context.status.current(release);
         let target = release.release_key();
         let generation = release.metadata.generation.unwrap_or(0);
@@ -194,7 +199,7 @@ impl<'a> Sync<'a> {
         Self {
             context,
             release: Arc::clone(release),
-            key: release.key(),
+            key: key.clone(),
             target,
             before,
             edit,
@@ -439,8 +444,8 @@ impl<'a> Sync<'a> {
         let adopted = self
             .context
             .remember(&self.key, |memory| memory.adopted.clone());
-        let adopted = adopted.filter(|(version, _)| Some(version) == newest.as_ref());
-        let adopted = adopted.as_ref().map(|(_, digest)| digest.as_str());
+        let adopted = adopted.filter(|adopted| Some(&adopted.0) == newest.as_ref());
+        let adopted = adopted.as_ref().map(|adopted| adopted.1.as_str());
         (
             decide(desired, history, self.attempt(), plan.next, adopted),
             plan,

@@ -202,7 +202,7 @@ impl Sync<'_> {
                     let same = memory
                         .retry
                         .as_ref()
-                        .is_some_and(|(_, what)| *what == attempted);
+                        .is_some_and(|retry| retry.1 == attempted);
                     memory.failures = if same {
                         memory.failures.saturating_add(1)
                     } else {
@@ -217,7 +217,7 @@ impl Sync<'_> {
                     .jittered(failures, &self.key.to_string())
                     .max(asked.unwrap_or_default());
                 self.context.remember(&self.key, |memory| {
-                    memory.retry = Some((Instant::now() + pause, attempted));
+                    memory.retry = Some(Box::new((Instant::now() + pause, attempted)));
                 });
                 self.context.metrics.count_retry();
                 Next::After(pause)

@@ -284,7 +284,7 @@ async fn process(context: Arc<Context>, key: NamespacedName, mut slot: Slot) -> 
         }
     };
     if release.metadata.deletion_timestamp.is_none() {
-        return sync(&context, &release, &mut slot).await;
+        return sync(&context, &key, &release, &mut slot).await;
     }
     let next = remove(&context, &release, &mut slot).await;
     if next == Next::Never {

@@ -13,8 +13,8 @@ use crate::watch::{CacheEvent, Cached, SourceKind};
 /// The key of a HelmRelease among the sources.
 pub(super) fn source_key(key: &NamespacedName) -> SourceKey {
     SourceKey {
-        namespace: key.namespace.to_string(),
-        name: key.name.to_string(),
+        namespace: Arc::clone(&key.namespace),
+        name: Arc::clone(&key.name),
     }
 }
 
@@ -59,7 +59,7 @@ impl Context {
         match object {
             Cached::Good(release) => {
                 self.index().insert(key, release);
-                self.declare(release);
+                self.declare(key, release);
             }
             Cached::Bad(_) => {
                 self.index().remove(key);
@@ -70,11 +70,11 @@ impl Context {
     }
 
     /// Tells the sources what a release uses, so that it is fetched before a worker asks for it.
-    fn declare(&self, release: &Arc<HelmRelease>) {
-        let key = source_key(&release.key());
+    fn declare(&self, key: &NamespacedName, release: &Arc<HelmRelease>) {
         if let Some(url) = repository_of(release) {
-            self.queue.assign(&release.key(), url);
+            self.queue.assign(key, url);
         }
+        let key = source_key(key);
         match source_of(release, &self.settings) {
             Ok(source) if !release.spec.suspended() => self.sources.declare(&key, &source),
             _ => self.sources.forget(&key),

@@ -24,13 +24,41 @@ const BUCKETS: [f64; 10] = [
 struct Shown {
     /// The Helm release.
     target: NamespacedName,
-    conditions: Box<[(Arc<str>, i8)]>,
-    chart: Arc<str>,
-    version: Arc<str>,
-    revision: Arc<str>,
-    ready: Arc<str>,
-    reason: Arc<str>,
+    story: Arc<Story>,
+}
+
+/// How a release is. Most of those that are made of one chart are alike.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Story {
+    conditions: Box<[(Box<str>, i8)]>,
+    chart: Box<str>,
+    version: Box<str>,
+    revision: Box<str>,
+    ready: ConditionStatus,
+    reason: Box<str>,
     drifted: bool,
+}
+
+impl Story {
+    fn of(status: &HelmReleaseStatus) -> Self {
+        let conditions = status.conditions.iter().flatten();
+        let conditions = conditions.map(|condition| {
+            let name = condition.condition_type.as_str();
+            (name.into(), condition.status.gauge())
+        });
+        let ready = status.condition("Ready");
+        let reason = ready.and_then(|ready| ready.reason.as_deref());
+        let (chart, version) = split_chart(status.chart.as_deref().unwrap_or_default());
+        Self {
+            conditions: conditions.collect(),
+            chart: chart.into(),
+            version: version.into(),
+            revision: status.revision.as_deref().unwrap_or_default().into(),
+            ready: ready.map_or(ConditionStatus::Unknown, |ready| ready.status),
+            reason: reason.unwrap_or_default().into(),
+            drifted: status.has_drifted(),
+        }
+    }
 }
 
 /// One histogram: how often and how long.
@@ -45,18 +73,23 @@ struct Durations {
 struct Inner {
     shown: HashMap<NamespacedName, Shown>,
     durations: BTreeMap<(NamespacedName, Action, bool), Box<Durations>>,
-    /// Words that many releases have in common, each once.
-    words: HashSet<Arc<str>>,
+    /// Each story once.
+    stories: HashSet<Arc<Story>>,
 }
 
 impl Inner {
-    fn word(&mut self, text: &str) -> Arc<str> {
-        if let Some(known) = self.words.get(text) {
+    fn share(&mut self, story: Story) -> Arc<Story> {
+        if let Some(known) = self.stories.get(&story) {
             return Arc::clone(known);
         }
-        let word: Arc<str> = text.into();
-        self.words.insert(Arc::clone(&word));
-        word
+        let story = Arc::new(story);
+        self.stories.insert(Arc::clone(&story));
+        story
+    }
+
+    /// Drops what only the set itself still knows.
+    fn tidy(&mut self) {
+        self.stories.retain(|story| Arc::strong_count(story) > 1);
     }
 }
 
@@ -100,33 +133,16 @@ impl Series {
         target: &NamespacedName,
         status: &HelmReleaseStatus,
     ) {
+        let story = Story::of(status);
         let mut inner = self.lock();
-        let conditions = status.conditions.iter().flatten();
-        let conditions: Vec<(Arc<str>, i8)> = conditions
-            .map(|condition| {
-                (
-                    inner.word(&condition.condition_type),
-                    condition.status.gauge(),
-                )
-            })
-            .collect();
-        let ready = status.condition("Ready");
-        let state = ready.map_or(ConditionStatus::Unknown, |ready| ready.status);
-        let reason = ready
-            .and_then(|ready| ready.reason.as_deref())
-            .unwrap_or_default();
-        let (chart, version) = split_chart(status.chart.as_deref().unwrap_or_default());
         let shown = Shown {
             target: target.clone(),
-            conditions: conditions.into(),
-            chart: inner.word(chart),
-            version: inner.word(version),
-            revision: inner.word(status.revision.as_deref().unwrap_or_default()),
-            ready: inner.word(&format!("{state:?}")),
-            reason: inner.word(reason),
-            drifted: status.has_drifted(),
+            story: inner.share(story),
         };
         let old = inner.shown.insert(object.clone(), shown);
+        if inner.stories.len() > 2 * inner.shown.len() {
+            inner.tidy();
+        }
         if let Some(old) = old.filter(|old| old.target != *target) {
             forget_durations(&mut inner, &old.target);
         }
@@ -138,8 +154,7 @@ impl Series {
         if let Some(shown) = inner.shown.remove(object) {
             forget_durations(&mut inner, &shown.target);
         }
-        // Words that only the set itself still knows.
-        inner.words.retain(|word| Arc::strong_count(word) > 1);
+        inner.tidy();
     }
 }
 
@@ -248,7 +263,7 @@ fn encode_conditions(inner: &Inner, encoder: &mut DescriptorEncoder) -> Result<(
     let help = "Status of release conditions: -1 False, 0 Unknown, 1 True";
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
     for shown in inner.shown.values() {
-        for (condition, value) in &shown.conditions {
+        for (condition, value) in &shown.story.conditions {
             let labels = [
                 ("target_namespace", &*shown.target.namespace),
                 ("release_name", &*shown.target.name),
@@ -266,7 +281,7 @@ fn encode_drift(inner: &Inner, encoder: &mut DescriptorEncoder) -> Result<(), fm
     let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
     for (object, shown) in &inner.shown {
         let labels = [("namespace", &*object.namespace), ("name", &*object.name)];
-        let drifted = ConstGauge::new(i64::from(shown.drifted));
+        let drifted = ConstGauge::new(i64::from(shown.story.drifted));
         drifted.encode(metric.encode_family(&labels)?)?;
     }
     Ok(())
@@ -280,11 +295,11 @@ fn encode_info(inner: &Inner, encoder: &mut DescriptorEncoder) -> Result<(), fmt
         let labels = [
             ("namespace", &*object.namespace),
             ("name", &*object.name),
-            ("chart", &*shown.chart),
-            ("version", &*shown.version),
-            ("revision", &*shown.revision),
-            ("ready", &*shown.ready),
-            ("reason", &*shown.reason),
+            ("chart", &*shown.story.chart),
+            ("version", &*shown.story.version),
+            ("revision", &*shown.story.revision),
+            ("ready", shown.story.ready.as_str()),
+            ("reason", &*shown.story.reason),
         ];
         ConstGauge::new(1_i64).encode(metric.encode_family(&labels)?)?;
     }
@@ -310,20 +325,25 @@ mod tests {
     }
 
     #[test]
-    fn words_that_nobody_uses_any_more_are_dropped() {
+    fn what_many_releases_have_in_common_is_kept_once_and_as_long_as_one_has_it() {
         let series = Series::default();
-        let key = |name: &str| NamespacedName::new("demo", name);
-        let status: HelmReleaseStatus = serde_json::from_value(serde_json::json!({
-            "chart": "hello-1.0.0", "revision": "abc",
-            "conditions": [{"type": "Ready", "status": "True", "reason": "UpToDate"}]
-        }))
-        .unwrap();
-        series.show(&key("a"), &key("x"), &status);
-        series.show(&key("b"), &key("y"), &status);
-        let words = series.lock().words.len();
-        series.forget(&key("a"));
-        assert_eq!(series.lock().words.len(), words);
-        series.forget(&key("b"));
-        assert!(series.lock().words.is_empty());
+        let key = |number: u32| NamespacedName::new("demo", format!("r{number}"));
+        let status = |ready: &str| -> HelmReleaseStatus {
+            serde_json::from_value(serde_json::json!({
+                "chart": "hello-1.0.0", "revision": "abc",
+                "conditions": [{"type": "Ready", "status": ready, "reason": "UpToDate"}]
+            }))
+            .unwrap()
+        };
+        for number in 0..20 {
+            for ready in ["Unknown", "False", "True"] {
+                series.show(&key(number), &key(number), &status(ready));
+            }
+        }
+        series.show(&key(0), &key(0), &status("False"));
+        series.forget(&key(1));
+        assert_eq!(series.lock().stories.len(), 2);
+        (0..20).for_each(|number| series.forget(&key(number)));
+        assert!(series.lock().stories.is_empty());
     }
 }

@@ -5,6 +5,7 @@
 //! the metadata of release records is kept.
 
 mod depth;
+mod pack;
 mod records;
 mod releases;
 mod stream;

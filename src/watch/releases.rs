@@ -1,7 +1,7 @@
 //! The HelmReleases of the cluster.
 //!
 //! A fleet has thousands of them and looks at few at a time, so they are kept as the JSON that they came
-//! as, without what is never looked at, and read when they are asked for.
+//! as, packed and without what is never looked at, and read when they are asked for.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use kube::api::ObjectMeta;
 use kube::core::DeserializeGuard;
 
+use super::pack::{Packed, Packer};
 use crate::api::{HelmRelease, NamespacedName};
 
 /// What the cache holds of one HelmRelease.
@@ -33,7 +34,7 @@ pub struct BadRelease {
 /// An object as it is kept.
 #[derive(Debug)]
 enum Kept {
-    Good { json: Box<[u8]>, print: u64 },
+    Good { json: Packed, print: u64 },
     Bad { bad: Arc<BadRelease>, print: u64 },
 }
 
@@ -44,11 +45,12 @@ impl Kept {
         }
     }
 
-    fn cached(&self) -> Option<Cached> {
+    fn cached(&self, packer: &Packer) -> Option<Cached> {
         match self {
             // It was written from the type that it is read as.
             Self::Good { json, .. } => {
-                Some(Cached::Good(Arc::new(serde_json::from_slice(json).ok()?)))
+                let json = packer.unpack(json)?;
+                Some(Cached::Good(Arc::new(serde_json::from_slice(&json).ok()?)))
             }
             Self::Bad { bad, .. } => Some(Cached::Bad(Arc::clone(bad))),
         }
@@ -59,6 +61,7 @@ impl Kept {
 #[derive(Debug, Default)]
 pub struct Releases {
     objects: RwLock<HashMap<NamespacedName, Kept>>,
+    packer: Packer,
 }
 
 impl Releases {
@@ -69,7 +72,7 @@ impl Releases {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .get(key)?
-            .cached()
+            .cached(&self.packer)
     }
 
     /// The keys of all of them.
@@ -117,23 +120,20 @@ impl Releases {
                 }))
             }
         };
-        let mut json: Box<[u8]> = match &cached {
-            Cached::Good(release) => serde_json::to_vec(&**release).ok()?.into(),
-            Cached::Bad(_) => Box::default(),
+        let json = match &cached {
+            Cached::Good(release) => serde_json::to_vec(&**release).ok()?,
+            Cached::Bad(_) => Vec::new(),
         };
         let cached = match cached {
-            Cached::Good(release) if is_cut(&json) => {
-                json = Box::default();
-                Cached::Bad(Arc::new(BadRelease {
-                    metadata: release.metadata.clone(),
-                    error: "its values are nested more than 100 deep".to_owned(),
-                }))
-            }
+            Cached::Good(release) if is_cut(&json) => Cached::Bad(Arc::new(BadRelease {
+                metadata: release.metadata.clone(),
+                error: "its values are nested more than 100 deep".to_owned(),
+            })),
             cached => cached,
         };
         let kept = match &cached {
             Cached::Good(release) => Kept::Good {
-                json,
+                json: self.packer.pack(&json)?,
                 print: print(&release.metadata),
             },
             Cached::Bad(bad) => Kept::Bad {

@@ -176,7 +176,7 @@ pub(crate) fn moved(changes: &[Change]) -> Vec<&str> {
     let mut names: Vec<_> = changes
         .iter()
         .filter(|change| matches!(change.reason, ChangeReason::Moved { .. }))
-        .map(|change| change.release.name.as_str())
+        .map(|change| &*change.release.name)
         .collect();
     names.sort_unstable();
     names

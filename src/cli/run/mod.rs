@@ -1,6 +1,7 @@
 //! `helm-operator run`: the daemon.
 
 mod flags;
+mod lean;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ use crate::watch::{Caches, Scope};
 
 /// Runs the daemon until it is told to stop.
 pub(super) fn run(flags: &Flags) -> Result<()> {
+    lean::start_again();
     let traces = Traces::from_environment(super::version::VERSION).map_err(anyhow::Error::msg)?;
     let format = LogFormat::from(flags.log_format.as_str());
     let logs = init_logs(format, &flags.log_level, &traces)

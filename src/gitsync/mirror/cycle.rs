@@ -10,7 +10,7 @@ use gix::ObjectId;
 
 use super::{AbortOnDrop, Context, Mirror};
 use crate::gitsync::{
-    ChangeReason, Reason, ReleaseKey, SourceError,
+    ChangeReason, GitSource, Reason, ReleaseKey, SourceError,
     chart::{self, Footprint},
     credentials::Credentials,
     pack,
@@ -451,15 +451,16 @@ impl Mirror {
         let mut reader = store.reader();
         let targets = self.lock().unseen();
         let mut roots = HashMap::new();
-        for target in targets
-            .iter()
-            .filter(|target| store.contains(target.commit))
-        {
-            if let Entry::Vacant(root) = roots.entry(target.commit) {
+        for target in &targets {
+            if let Entry::Vacant(root) = roots.entry(target.commit)
+                && store.contains(target.commit)
+            {
                 root.insert(reader.tree_of(target.commit)?);
             }
         }
         let limits = &self.context.options.limits;
+        // What many releases use is looked at once.
+        let mut looked: HashMap<(Arc<GitSource>, ObjectId), Arc<Footprint>> = HashMap::new();
         let mut tree = Tree::new(&mut reader, ObjectId::null(gix::hash::Kind::Sha1));
         for target in targets {
             let Some(root) = roots.get(&target.commit) else {
@@ -472,9 +473,15 @@ impl Mirror {
                 .is_some_and(|seen| seen.is_same_in(&mut tree));
             let footprint = match (is_same, target.seen) {
                 (true, Some(seen)) => seen,
-                _ => match chart::inspect(&mut tree, &target.source, limits) {
-                    Ok(chart) => chart.footprint,
-                    Err(_) => chart::minimal_footprint(&mut tree, &target.source),
+                _ => match looked.entry((Arc::clone(&target.source), target.commit)) {
+                    Entry::Occupied(known) => Arc::clone(known.get()),
+                    Entry::Vacant(entry) => {
+                        let found = match chart::inspect(&mut tree, &target.source, limits) {
+                            Ok(chart) => chart.footprint,
+                            Err(_) => chart::minimal_footprint(&mut tree, &target.source),
+                        };
+                        Arc::clone(entry.insert(Arc::new(found)))
+                    }
                 },
             };
             let reason = self.lock().see(
@@ -496,9 +503,9 @@ impl Mirror {
 pub(super) struct Target {
     pub(super) release: ReleaseKey,
     pub(super) index: usize,
-    pub(super) source: crate::gitsync::GitSource,
+    pub(super) source: Arc<GitSource>,
     pub(super) commit: ObjectId,
-    pub(super) seen: Option<Footprint>,
+    pub(super) seen: Option<Arc<Footprint>>,
 }
 
 impl super::State {
@@ -520,9 +527,12 @@ impl super::State {
                 targets.push(Target {
                     release: release.clone(),
                     index,
-                    source: known.source.clone(),
+                    source: Arc::clone(&known.source),
                     commit,
-                    seen: known.seen.as_ref().map(|(_, footprint)| footprint.clone()),
+                    seen: known
+                        .seen
+                        .as_ref()
+                        .map(|(_, footprint)| Arc::clone(footprint)),
                 });
             }
         }
@@ -535,7 +545,7 @@ impl super::State {
         release: &ReleaseKey,
         index: usize,
         commit: ObjectId,
-        footprint: Footprint,
+        footprint: Arc<Footprint>,
         is_same: bool,
     ) -> Option<ChangeReason> {
         let known = self.uses.get_mut(release)?.get_mut(index)?;

@@ -155,7 +155,7 @@ impl Mirror {
     fn note_waiting(&self, source: &GitSource, error: &SourceError) {
         let mut state = self.lock();
         for known in state.uses.values_mut().flatten() {
-            if known.source == *source {
+            if *known.source == *source {
                 known.waiting = matches!(error.reason(), Reason::Cloning | Reason::StorageFailed);
             }
         }

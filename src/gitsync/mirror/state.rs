@@ -24,12 +24,12 @@ const TOLD_FAILURES: u32 = 2;
 /// What one release uses of the mirror.
 #[derive(Debug)]
 pub(crate) struct Use {
-    /// As the release says it.
-    pub(crate) source: GitSource,
+    /// As the release says it; all that say the same share it.
+    pub(crate) source: Arc<GitSource>,
     /// The ref of it.
     pub(crate) reference: Reference,
     /// The commit that was looked at last, and what the chart is made of there.
-    pub(crate) seen: Option<(ObjectId, Footprint)>,
+    pub(crate) seen: Option<(ObjectId, Arc<Footprint>)>,
     /// The release was told to wait, so it must be told when the waiting is over.
     pub(crate) waiting: bool,
     /// The failure that the release was told of.
@@ -60,6 +60,8 @@ impl RefState {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) uses: HashMap<ReleaseKey, Vec<Use>>,
+    /// The sources of all uses, each once.
+    sources: HashSet<Arc<GitSource>>,
     interests: HashMap<Reference, Instant>,
     pub(crate) refs: HashMap<Reference, RefState>,
     pub(crate) store: Option<Arc<Store>>,
@@ -91,6 +93,7 @@ impl Default for State {
         let now = Instant::now();
         Self {
             uses: HashMap::new(),
+            sources: HashSet::new(),
             interests: HashMap::new(),
             refs: HashMap::new(),
             store: None,
@@ -126,14 +129,14 @@ impl State {
         let mut needs_cycle = false;
         let mut uses = Vec::with_capacity(sources.len());
         for (source, reference) in sources {
-            if let Some(at) = old.iter().position(|known| known.source == source) {
+            if let Some(at) = old.iter().position(|known| *known.source == source) {
                 uses.push(old.swap_remove(at));
                 continue;
             }
             self.demand(&reference);
             needs_cycle = true;
             uses.push(Use {
-                source,
+                source: self.share(source),
                 reference,
                 seen: None,
                 waiting: false,
@@ -143,8 +146,21 @@ impl State {
         if !uses.is_empty() {
             self.uses.insert(release.clone(), uses);
         }
-        self.drop_unused_refs();
+        if !old.is_empty() {
+            self.drop_unused_refs();
+            drop(old);
+            self.sources.retain(|source| Arc::strong_count(source) > 1);
+        }
         needs_cycle
+    }
+
+    fn share(&mut self, source: GitSource) -> Arc<GitSource> {
+        if let Some(known) = self.sources.get(&source) {
+            return Arc::clone(known);
+        }
+        let source = Arc::new(source);
+        self.sources.insert(Arc::clone(&source));
+        source
     }
 
     /// Notes that someone asks for `reference`, declared or not; true when that needs a cycle.
@@ -193,8 +209,8 @@ impl State {
         self.interests
             .retain(|_, asked| now.duration_since(*asked) < INTEREST);
         let uses = self.uses.values().flatten().map(|known| &known.reference);
-        let wanted: HashSet<Reference> = uses.chain(self.interests.keys()).cloned().collect();
-        let mut wanted: Vec<Reference> = wanted.into_iter().collect();
+        let wanted: HashSet<&Reference> = uses.chain(self.interests.keys()).collect();
+        let mut wanted: Vec<Reference> = wanted.into_iter().cloned().collect();
         wanted.sort();
         wanted
     }
@@ -367,6 +383,20 @@ mod tests {
             state.set_uses(&release("b"), vec![source("y")]),
             "a new release must see the newest"
         );
+    }
+
+    #[tokio::test]
+    async fn releases_of_the_same_chart_share_what_they_use() {
+        let mut state = State::default();
+        for name in ["a", "b", "c"] {
+            state.set_uses(&release(name), vec![source("x")]);
+        }
+        state.set_uses(&release("c"), vec![source("y")]);
+        assert_eq!(state.sources.len(), 2);
+        let of = |name: &str| Arc::clone(&state.uses[&release(name)][0].source);
+        assert!(Arc::ptr_eq(&of("a"), &of("b")) && !Arc::ptr_eq(&of("a"), &of("c")));
+        state.set_uses(&release("c"), Vec::new());
+        assert_eq!(state.sources.len(), 1);
     }
 
     #[tokio::test]

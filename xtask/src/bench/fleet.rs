@@ -122,10 +122,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     let options = DaemonOptions::local(&binary, plane.kubeconfig(), &flags);
     let mut rig = Rig::start_with(&plane, options)?;
     let mut figures = Figures::default();
-    let base = memory(&rig)?;
-    figures.add("base memory", mebibytes(base), "MiB", Some(25.0));
+    let base = Memory::of(&rig)?;
+    figures.add("base memory", mebibytes(base.resident), "MiB", Some(25.0));
+    let what = "base memory: heap and stacks";
+    figures.add(what, mebibytes(base.anonymous), "MiB", None);
     let mut fleet = Fleet::make(&rig, arguments)?;
+    let mut before = (0, base);
     for size in arguments.sizes() {
+        before = (fleet.size, Memory::of(&rig)?);
         let took = fleet.grow(&rig, size)?;
         figures.add(
             format!("deploying up to {size} releases"),
@@ -135,7 +139,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
         );
         edit(&rig, &fleet, arguments.edits, &mut figures)?;
     }
-    steady(&rig, arguments, base, &mut figures)?;
+    steady(&rig, arguments, base, before, &mut figures)?;
     cold_start(&mut rig, arguments, base, &mut figures)?;
     figures.print();
     Ok(())
@@ -220,14 +224,36 @@ fn repository(rig: &Rig<'_>, number: usize) -> Result<GitRepository> {
     Ok(repository)
 }
 
-/// Resident memory in KiB.
-fn memory(rig: &Rig<'_>) -> Result<u64> {
-    let status = fs::read_to_string(format!("/proc/{}/status", rig.daemon.process().pid()))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let number = line
-        .and_then(|line| line.split_whitespace().next())
-        .context("no VmRSS")?;
-    Ok(number.parse()?)
+/// Memory in KiB.
+#[derive(Clone, Copy)]
+struct Memory {
+    /// All of it. What is not anonymous is mostly code: pages of the binary that have been used.
+    resident: u64,
+    /// Heap and stacks.
+    anonymous: u64,
+}
+
+impl Memory {
+    fn of(rig: &Rig<'_>) -> Result<Self> {
+        let status = fs::read_to_string(format!("/proc/{}/status", rig.daemon.process().pid()))?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let number = line.and_then(|line| line.split_whitespace().next());
+            number
+                .with_context(|| format!("no {name}"))?
+                .parse::<u64>()
+                .context("a size")
+        };
+        Ok(Self {
+            resident: field("VmRSS:")?,
+            anonymous: field("RssAnon:")?,
+        })
+    }
+
+    /// What has come since then, for each of so many releases, in KiB.
+    fn each_since(self, before: Self, releases: usize) -> f64 {
+        each(self.resident, before.resident, releases)
+    }
 }
 
 /// User and system time in seconds.
@@ -270,7 +296,13 @@ fn requests(rig: &Rig<'_>) -> Result<(Vec<String>, usize)> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn steady(rig: &Rig<'_>, arguments: &Arguments, base: u64, figures: &mut Figures) -> Result<()> {
+fn steady(
+    rig: &Rig<'_>,
+    arguments: &Arguments,
+    base: Memory,
+    before: (usize, Memory),
+    figures: &mut Figures,
+) -> Result<()> {
     std::thread::sleep(Duration::from_secs(arguments.settle));
     let git = rig.git.traffic().count();
     let (writes, reads) = requests(rig)?;
@@ -303,11 +335,36 @@ fn steady(rig: &Rig<'_>, arguments: &Arguments, base: u64, figures: &mut Figures
         "% core",
         Some(0.2),
     );
+    tell_memory(rig, &of, arguments, base, figures)?;
+    // What comes with the first ones, such as code in use and mirrors, is not in this.
+    let (size, memory) = before;
+    let more = arguments.releases - size;
+    let each = Memory::of(rig)?.each_since(memory, more);
     figures.add(
-        format!("{of}: memory"),
-        each_over(base, memory(rig)?, arguments.releases),
+        format!("{of}: memory of the last {more}"),
+        each,
         "KiB each",
-        Some(8.0),
+        None,
+    );
+    Ok(())
+}
+
+fn tell_memory(
+    rig: &Rig<'_>,
+    of: &str,
+    arguments: &Arguments,
+    base: Memory,
+    figures: &mut Figures,
+) -> Result<()> {
+    let now = Memory::of(rig)?;
+    let anonymous = each(now.anonymous, base.anonymous, arguments.releases);
+    let all = now.each_since(base, arguments.releases);
+    figures.add(format!("{of}: memory"), all, "KiB each", Some(8.0));
+    figures.add(
+        format!("{of}: memory: heap and stacks"),
+        anonymous,
+        "KiB each",
+        None,
     );
     Ok(())
 }
@@ -355,7 +412,7 @@ fn edit(rig: &Rig<'_>, fleet: &Fleet, edits: usize, figures: &mut Figures) -> Re
 fn cold_start(
     rig: &mut Rig<'_>,
     arguments: &Arguments,
-    base: u64,
+    base: Memory,
     figures: &mut Figures,
 ) -> Result<()> {
     rig.daemon.terminate()?;
@@ -413,17 +470,11 @@ fn cold_start(
         "s",
         None,
     );
-    figures.add(
-        format!("{of}: memory"),
-        each_over(base, memory(rig)?, arguments.releases),
-        "KiB each",
-        Some(8.0),
-    );
-    Ok(())
+    tell_memory(rig, &of, arguments, base, figures)
 }
 
-/// Memory above the base for each release, in KiB.
+/// Memory above another state for each release, in KiB.
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn each_over(base: u64, now: u64, releases: usize) -> f64 {
-    now.saturating_sub(base) as f64 / releases as f64
+fn each(now: u64, before: u64, releases: usize) -> f64 {
+    now.saturating_sub(before) as f64 / releases.max(1) as f64
 }
