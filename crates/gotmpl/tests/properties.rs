@@ -107,6 +107,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
+    fn bytes_print_as_the_list_of_their_numbers(
+        bytes in prop::collection::vec(any::<u8>(), 0..3000),
+        format in prop::sample::select(vec!["%v", "%d", "%+v", "%5d", "%03v", "%.2d", "% d", "%-4v|"]),
+    ) {
+        let numbers = Value::list(bytes.iter().map(|byte| Value::Uint8(*byte)).collect::<Vec<_>>());
+        prop_assert_eq!(
+            gotmpl::fmt::sprintf(format.as_bytes(), &[Value::Bytes(bytes.into())]),
+            gotmpl::fmt::sprintf(format.as_bytes(), &[numbers])
+        );
+    }
+
+    #[test]
     fn any_bytes_are_a_template_or_an_error(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
         run("zero", &[&bytes], &mut small());
     }

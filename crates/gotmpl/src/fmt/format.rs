@@ -191,7 +191,7 @@ impl Flags {
 
     /// An integer in a base; the verb decides about case and `0o`.
     pub(super) fn integer(&self, buffer: &mut Vec<u8>, value: Integer, base: u64, verb: char) {
-        if self.width.is_none() && self.precision.is_none() && base == 10 && self.is_plain() {
+        if base == 10 && self.is_plain() {
             return push_decimal(buffer, value);
         }
         if self.precision == Some(0) && value.magnitude == 0 {
@@ -219,8 +219,10 @@ impl Flags {
         self.pad_with_spaces(buffer, &text);
     }
 
-    fn is_plain(&self) -> bool {
-        !(self.plus || self.space || self.sharp)
+    /// Whether there are no flags, width or precision: a number is its digits, and a sign if it is negative.
+    pub(super) fn is_plain(&self) -> bool {
+        let plain = !(self.plus || self.space || self.sharp);
+        plain && self.width.is_none() && self.precision.is_none()
     }
 
     fn least_digits(&self, negative: bool) -> usize {
@@ -250,7 +252,7 @@ impl Flags {
 
     /// A float with a verb of `strconv`, and the precision that holds if none is given.
     pub(super) fn float(&self, buffer: &mut Vec<u8>, value: f64, verb: u8, usual: Option<usize>) {
-        if self.width.is_none() && self.precision.is_none() && self.is_plain() {
+        if self.is_plain() {
             return strconv::append_float(buffer, value, verb, usual);
         }
         let precision = self.precision.or(usual);
@@ -348,6 +350,40 @@ fn digits(mut magnitude: u64, base: u64, upper: bool) -> Vec<u8> {
     }
     push_digit(&mut text, magnitude, upper);
     text
+}
+
+/// Every byte in decimal with a space behind it, and how long that is.
+const BYTES: [([u8; 4], usize); 256] = {
+    let mut texts = [([b' '; 4], 2); 256];
+    let mut byte = 0;
+    while byte < texts.len() {
+        let [hundreds, tens, ones] = [byte / 100, byte / 10 % 10, byte % 10];
+        let [hundreds, tens, ones] = [b'0' + hundreds as u8, b'0' + tens as u8, b'0' + ones as u8];
+        texts[byte] = match byte {
+            0..10 => ([ones, b' ', b' ', b' '], 2),
+            10..100 => ([tens, ones, b' ', b' '], 3),
+            _ => ([hundreds, tens, ones, b' '], 4),
+        };
+        byte += 1;
+    }
+    texts
+};
+
+/// How many bytes [`push_bytes`] takes at once.
+pub(super) const BYTES_AT_ONCE: usize = 1024;
+
+/// Bytes in decimal, at most [`BYTES_AT_ONCE`], each with a space behind it.
+pub(super) fn push_bytes(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    let mut text = [0; 4 * BYTES_AT_ONCE];
+    let mut end = 0;
+    for byte in bytes {
+        let (digits, length) = &BYTES[usize::from(*byte)];
+        if let Some(place) = text.get_mut(end..end + 4) {
+            place.copy_from_slice(digits);
+            end += length;
+        }
+    }
+    buffer.extend_from_slice(text.get(..end).unwrap_or_default());
 }
 
 fn push_decimal(buffer: &mut Vec<u8>, value: Integer) {

@@ -1,7 +1,7 @@
 //! Values by verb.
 
 use super::TooLarge;
-use super::format::{Flags, Integer};
+use super::format::{BYTES_AT_ONCE, Flags, Integer, push_bytes};
 use crate::complex::Complex;
 use crate::value::{List, Map, Object};
 use crate::{Type, Value};
@@ -223,6 +223,9 @@ impl<'b> Printer<'b> {
     fn bytes(&mut self, value: &Value, bytes: &[u8], verb: char, depth: usize) {
         match verb {
             's' | 'q' | 'x' | 'X' => self.string(value, bytes, verb),
+            'v' | 'd' if !self.flags.sharp_v && self.flags.is_plain() => {
+                self.plain_bytes(bytes);
+            }
             _ => {
                 if self.flags.sharp_v {
                     self.text(if depth == 0 { "[]byte" } else { "[]uint8" });
@@ -230,6 +233,21 @@ impl<'b> Printer<'b> {
                 self.sequence(bytes.iter().map(|&byte| Value::Uint8(byte)), verb, depth);
             }
         }
+    }
+
+    /// `[104 101]`. Charts that hand on their root by mistake print all of their files so, millions of bytes.
+    fn plain_bytes(&mut self, bytes: &[u8]) {
+        self.text("[");
+        for chunk in bytes.chunks(BYTES_AT_ONCE) {
+            if !self.has_room() {
+                return;
+            }
+            push_bytes(self.buffer, chunk);
+        }
+        if !bytes.is_empty() {
+            self.buffer.pop();
+        }
+        self.text("]");
     }
 
     /// Values in brackets, or in braces in Go syntax.
