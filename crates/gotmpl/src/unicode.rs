@@ -23,15 +23,19 @@ fn contains(table: &[(u32, u32)], code: u32) -> bool {
 pub(crate) fn is_alphanumeric(code: u32) -> bool {
     match u8::try_from(code) {
         Ok(byte) if byte < 0x80 => byte == b'_' || byte.is_ascii_alphanumeric(),
-        _ => contains(tables::LETTER, code) || contains(tables::DIGIT, code),
+        _ => is_letter_or_digit(code),
     }
+}
+
+fn is_letter_or_digit(code: u32) -> bool {
+    contains(tables::LETTER, code) || contains(tables::DIGIT, code)
 }
 
 /// Whether Go's `strconv.IsPrint` and `unicode.IsPrint` accept the character.
 pub(crate) fn is_print(code: u32) -> bool {
     match u8::try_from(code) {
         Ok(byte) if byte < 0x80 => (0x20..0x7F).contains(&byte),
-        _ => contains(tables::PRINT, code),
+        _ => is_letter_or_digit(code) || contains(tables::PRINT_BESIDES, code),
     }
 }
 
