@@ -675,20 +675,8 @@ mod tests {
     /// Whatever the history and the attempt: no state is a dead end once something changes.
     #[test]
     fn no_state_needs_a_person() {
-        use Status::*;
-        let states = [
-            Unknown,
-            Deployed,
-            Uninstalled,
-            Superseded,
-            Failed,
-            Uninstalling,
-            PendingInstall,
-            PendingUpgrade,
-            PendingRollback,
-        ];
-        for first in states {
-            for second in states {
+        for first in Status::ALL {
+            for second in Status::ALL {
                 let revisions = vec![
                     revision(1, first, Some("old")),
                     revision(2, second, Some("old")),

@@ -126,6 +126,19 @@ pub enum Status {
 }
 
 impl Status {
+    /// Every state.
+    pub const ALL: [Self; 9] = [
+        Self::Unknown,
+        Self::Deployed,
+        Self::Uninstalled,
+        Self::Superseded,
+        Self::Failed,
+        Self::Uninstalling,
+        Self::PendingInstall,
+        Self::PendingUpgrade,
+        Self::PendingRollback,
+    ];
+
     /// The text in records and in the `status` label.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -204,18 +204,6 @@ mod tests {
 
     use super::*;
 
-    const STATES: [Status; 9] = [
-        Status::Unknown,
-        Status::Deployed,
-        Status::Uninstalled,
-        Status::Superseded,
-        Status::Failed,
-        Status::Uninstalling,
-        Status::PendingInstall,
-        Status::PendingUpgrade,
-        Status::PendingRollback,
-    ];
-
     fn second(second: i64) -> Timestamp {
         Timestamp::from_second(second).unwrap()
     }
@@ -510,7 +498,7 @@ mod tests {
 
     fn any_revision() -> impl Strategy<Value = (Status, bool, bool, bool)> {
         (
-            prop::sample::select(STATES.to_vec()),
+            prop::sample::select(Status::ALL.to_vec()),
             any::<bool>(),
             any::<bool>(),
             any::<bool>(),

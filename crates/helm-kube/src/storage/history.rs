@@ -212,19 +212,10 @@ impl Revision {
 }
 
 fn status_of(text: &str) -> Status {
-    [
-        Status::Deployed,
-        Status::Uninstalled,
-        Status::Superseded,
-        Status::Failed,
-        Status::Uninstalling,
-        Status::PendingInstall,
-        Status::PendingUpgrade,
-        Status::PendingRollback,
-    ]
-    .into_iter()
-    .find(|status| status.as_str() == text)
-    .unwrap_or(Status::Unknown)
+    let known = Status::ALL
+        .into_iter()
+        .find(|status| status.as_str() == text);
+    known.unwrap_or(Status::Unknown)
 }
 
 fn texts(metadata: &Value, key: &str) -> BTreeMap<String, String> {
