@@ -15,7 +15,7 @@ use sprig::semver::{Constraints, Version};
 
 use super::charts::{LoginFlags, block_on};
 use super::output::print;
-use super::table::table;
+use super::table::cut_table;
 use crate::source::{ChartPlace, Charts, Freshness};
 
 /// Manage a chart's dependencies.
@@ -94,7 +94,7 @@ fn list(path: &Path) -> Result<()> {
         } = dependency.clone();
         rows.push([name, version, repository, state]);
     }
-    print(&format!("{}\n{}", table(&rows, 80), strangers(path, &all)))
+    print(&format!("{}\n{}", cut_table(&rows, 80), strangers(path, &all)))
 }
 
 /// A path without the `.` that stand for nothing.

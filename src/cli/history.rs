@@ -6,7 +6,8 @@ use helm_engine::Release;
 use serde::Serialize;
 
 use super::output::print;
-use super::release::{ClusterFlags, Format, ansic, encode, table, with_cluster};
+use super::release::{ClusterFlags, Format, ansic, encode, with_cluster};
+use super::table::table;
 
 /// Print the history of a release.
 #[derive(Args, Clone, Debug)]
@@ -69,9 +70,9 @@ fn rows(records: &[&Release]) -> String {
         "APP VERSION",
         "DESCRIPTION",
     ];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mut rows = vec![head.map(str::to_owned)];
     for release in records {
-        rows.push(vec![
+        rows.push([
             release.revision.to_string(),
             ansic(release.info.last_deployed),
             release.info.status.to_string(),

@@ -225,26 +225,6 @@ pub(crate) fn ansic(time: Option<Timestamp>) -> String {
     time.strftime("%a %b %e %H:%M:%S %Y").to_string()
 }
 
-/// Rows in columns, as Helm prints them: padded with spaces, separated by tabs.
-pub(crate) fn table(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<_> = (0..columns).map(width).collect();
-    let mut text = String::new();
-    for row in rows {
-        let cells = row.iter().zip(&widths);
-        let cells: Vec<_> = cells
-            .map(|(cell, width)| format!("{cell:<width$}"))
-            .collect();
-        text.push_str(&cells.join("\t"));
-        text.push('\n');
-    }
-    text
-}
-
 /// A value as JSON on one line with the escapes of Go, or as YAML with sorted keys.
 pub(crate) fn encode(value: &impl Serialize, format: Format) -> Result<String> {
     let json = serde_json::to_string(value)?;
@@ -291,13 +271,6 @@ mod tests {
                 .contains("invalid duration")
         );
         assert!(parse_duration("-5s").is_err());
-    }
-
-    #[test]
-    fn tables_are_padded() {
-        let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
-        let text = table(&[row(["A", "LONG"]), row(["bcd", "e"])]);
-        assert_eq!(text, "A  \tLONG\nbcd\te   \n");
     }
 
     #[test]

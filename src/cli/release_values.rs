@@ -5,7 +5,8 @@ use clap::Args;
 use kube::Api;
 
 use super::output::print;
-use super::release::{ClusterFlags, Format, encode_tree, runtime, table};
+use super::release::{ClusterFlags, Format, encode_tree, runtime};
+use super::table::table;
 use crate::api::HelmRelease;
 use crate::operator::{Composed, compose_with_origins};
 
@@ -70,11 +71,11 @@ async fn composed(arguments: &Arguments) -> Result<Composed> {
 }
 
 fn origins(composed: &Composed) -> String {
-    let head = ["VALUE", "SOURCE"].map(str::to_owned).to_vec();
+    let head = ["VALUE", "SOURCE"].map(str::to_owned);
     let rows = composed
         .origins
         .iter()
-        .map(|(path, origin)| vec![path.clone(), origin.clone()]);
-    let rows: Vec<Vec<String>> = [head].into_iter().chain(rows).collect();
+        .map(|(path, origin)| [path.clone(), origin.clone()]);
+    let rows: Vec<[String; 2]> = [head].into_iter().chain(rows).collect();
     table(&rows)
 }

@@ -6,7 +6,7 @@ use sprig::semver::Constraints;
 
 use super::charts::{ChartFlags, block_on, place};
 use super::output::print;
-use super::table::table;
+use super::table::cut_table;
 use crate::source::{ChartPlace, Listed};
 
 /// List the versions of a chart in a repository or a registry, newest first; without a chart, the
@@ -122,7 +122,7 @@ fn show(arguments: &Arguments, name: &str, found: &[Listed]) -> Result<()> {
             let head = ["NAME", "CHART VERSION", "APP VERSION", "DESCRIPTION"].map(str::to_owned);
             let rows: Vec<[String; 4]> =
                 std::iter::once(head).chain(found.iter().map(row)).collect();
-            print(&table(&rows, arguments.max_col_width))
+            print(&cut_table(&rows, arguments.max_col_width))
         }
         Format::Json | Format::Yaml => {
             let rows: Vec<Row<'_>> = found

@@ -6,7 +6,8 @@ use clap::Args;
 use super::charts::block_on;
 use super::daemon::DaemonFlags;
 use super::output::print;
-use super::release::{Format, encode, table};
+use super::release::{Format, encode};
+use super::table::table;
 use crate::server::{RefReport, SourceReport};
 
 /// List the git mirrors of the daemon: remote, state, refs, commits, age and size.
@@ -31,11 +32,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn rows(reports: &[SourceReport]) -> String {
-    let mut lines = vec![
-        ["URL", "STATE", "REF", "COMMIT", "AGE", "SIZE", "RELEASES"]
-            .map(str::to_owned)
-            .to_vec(),
-    ];
+    let head = ["URL", "STATE", "REF", "COMMIT", "AGE", "SIZE", "RELEASES"];
+    let mut lines = vec![head.map(str::to_owned)];
     for report in reports {
         let none = [RefReport {
             name: "-".into(),
@@ -58,14 +56,14 @@ fn rows(reports: &[SourceReport]) -> String {
     text
 }
 
-fn row(report: &SourceReport, known: &RefReport) -> Vec<String> {
+fn row(report: &SourceReport, known: &RefReport) -> [String; 7] {
     let short = |commit: &String| commit.chars().take(12).collect();
     let state = if known.error.is_some() {
         "RefFailed"
     } else {
         report.state.as_str()
     };
-    vec![
+    [
         report.url.clone(),
         state.to_owned(),
         known.name.clone(),
