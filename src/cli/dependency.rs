@@ -16,7 +16,7 @@ use sprig::semver::{Constraints, Version};
 use super::charts::{LoginFlags, block_on};
 use super::output::print;
 use super::table::cut_table;
-use crate::source::{ChartPlace, Charts, Freshness};
+use crate::source::{ChartPlace, Charts, Freshness, alias_of};
 
 /// Manage a chart's dependencies.
 #[derive(Args, Clone, Debug)]
@@ -65,14 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn requested(chart: &Chart) -> Vec<Dependency> {
-    chart
-        .metadata
-        .dependencies
-        .iter()
-        .flatten()
-        .flatten()
-        .cloned()
-        .collect()
+    chart.requested().cloned().collect()
 }
 
 fn list(path: &Path) -> Result<()> {
@@ -94,7 +87,11 @@ fn list(path: &Path) -> Result<()> {
         } = dependency.clone();
         rows.push([name, version, repository, state]);
     }
-    print(&format!("{}\n{}", cut_table(&rows, 80), strangers(path, &all)))
+    print(&format!(
+        "{}\n{}",
+        cut_table(&rows, 80),
+        strangers(path, &all)
+    ))
 }
 
 /// A path without the `.` that stand for nothing.
@@ -279,7 +276,7 @@ fn registries(all: &[Dependency]) -> Vec<&str> {
 fn resolve_aliases(charts: &Charts, all: &mut [Dependency]) -> Result<()> {
     for dependency in all {
         let text = &dependency.repository;
-        if text.starts_with('@') || text.starts_with("alias:") {
+        if alias_of(text).is_some() {
             let ChartPlace::Repository(url) = charts.place(text, &dependency.name)? else {
                 continue;
             };

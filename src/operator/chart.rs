@@ -9,7 +9,7 @@ use super::trouble::{Stage, Trouble};
 use crate::api::{ChartChoice, HelmRelease, OciSource as OciSpec, Reason, SourceUrl, ValuesSource};
 use crate::source::{
     ChartArtifact, GitSource, HelmRepositorySource, OciSource, RepositoryUrl, SecretRef, SourceRef,
-    UrlError,
+    UrlError, alias_of, is_exact,
 };
 
 /// The source that a HelmRelease names.
@@ -83,10 +83,6 @@ pub(crate) fn repository_of(release: &HelmRelease) -> Option<&str> {
 /// Whether another chart can be meant tomorrow without anything telling of it: a range of versions, or a tag. Git tells
 /// by its mirrors, and a version or a digest stays what it is.
 pub(crate) fn can_move(release: &HelmRelease) -> bool {
-    let is_exact = |text: &str| {
-        let text = text.strip_prefix('v').unwrap_or(text);
-        text.starts_with("sha256:") || sprig::semver::Version::parse_strict(text).is_ok()
-    };
     match release.spec.chart.choose() {
         Ok(ChartChoice::Repository { version, .. }) => !is_exact(version),
         Ok(ChartChoice::Oci(oci)) => {
@@ -173,9 +169,7 @@ fn pull_secret(release: &HelmRelease) -> Option<SecretRef> {
 
 /// The address of a repository: `@name` and `alias:name` are those of an imported one.
 fn address_of(url: &SourceUrl, settings: &Settings) -> Result<SourceUrl, Trouble> {
-    let text = url.expose();
-    let alias = text.strip_prefix('@').or(text.strip_prefix("alias:"));
-    let Some(alias) = alias else {
+    let Some(alias) = alias_of(url.expose()) else {
         return Ok(url.clone());
     };
     let found = settings.aliases.get(alias).cloned();

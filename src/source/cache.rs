@@ -42,6 +42,16 @@ pub(super) fn digest_of(content: &[u8]) -> String {
     format!("sha256:{}", hex(&Sha256::digest(content)))
 }
 
+/// A name for these parts, in hex, that no others have.
+pub(super) fn key_of<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update(part.len().to_be_bytes());
+        hash.update(part);
+    }
+    hex(&hash.finalize())
+}
+
 /// The 64 hex digits of a digest that is written with or without its `sha256:`.
 pub(super) fn hex_of(digest: &str) -> Option<&str> {
     let hex = digest.strip_prefix("sha256:").unwrap_or(digest);

@@ -10,7 +10,7 @@ use super::access::Access;
 use super::cache::{ArtifactCache, digest_of};
 use super::fresh::Freshness;
 use super::http::Http;
-use super::imported::{ImportedRepository, by_alias, by_url};
+use super::imported::{ImportedRepository, alias_of, by_alias, by_url};
 use super::oci::{Reference, Registries};
 use super::pins::Pins;
 use super::repository::{Listed, Repositories, RepositoryOptions};
@@ -290,10 +290,7 @@ impl Charts {
     /// # Errors
     /// `InvalidSource` for an alias that is not known and for a scheme that is not supported.
     pub fn place(&self, repository: &str, name: &str) -> Result<ChartPlace, SourceError> {
-        let alias = repository
-            .strip_prefix('@')
-            .or(repository.strip_prefix("alias:"));
-        if let Some(alias) = alias {
+        if let Some(alias) = alias_of(repository) {
             let found = by_alias(&self.imported, alias).ok_or_else(|| {
                 let text = format!(
                     "no repository is imported as {alias:?}: write its address, or import it"

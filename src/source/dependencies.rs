@@ -13,6 +13,7 @@ use sprig::semver::{Constraints, Version};
 use super::cache::digest_of;
 use super::charts::Charts;
 use super::fresh::Freshness;
+use super::imported::alias_of;
 use super::{ChartArtifact, ChartFile, Reason, SourceError};
 
 /// Most dependencies of a chart.
@@ -182,14 +183,7 @@ pub(super) fn missing(chart: &Chart) -> Result<Vec<Wanted>, SourceError> {
 
 /// The dependencies of `Chart.yaml`, without the nulls that stand for none.
 fn requested(chart: &Chart) -> Vec<Dependency> {
-    chart
-        .metadata
-        .dependencies
-        .iter()
-        .flatten()
-        .flatten()
-        .cloned()
-        .collect()
+    chart.requested().cloned().collect()
 }
 
 /// The locked dependencies in the order of the requested ones; none if the lock is not for them.
@@ -205,8 +199,9 @@ fn locked<'a>(chart: &'a Chart, requested: &[Dependency]) -> Vec<&'a Dependency>
             .zip(requested)
             .all(|(locked, asked)| locked.name == asked.name);
     // An alias of a repository is hashed by its address, which only the writer of the lock knew.
-    let is_alias = |name: &str| name.starts_with('@') || name.starts_with("alias:");
-    let has_alias = requested.iter().any(|asked| is_alias(&asked.repository));
+    let has_alias = requested
+        .iter()
+        .any(|asked| alias_of(&asked.repository).is_some());
     match names_agree && (is_old || has_alias || lock.is_in_sync(requested)) {
         true => entries,
         false => Vec::new(),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::SourceError;
 
-/// Answers that are remembered by one kind of source; one more, and the oldest are forgotten.
+/// Answers that are remembered by one kind of source; one more, and all that nobody waits for are forgotten.
 const SLOTS: usize = 4096;
 
 /// How long a failure is remembered, so that a thousand releases do not ask a broken server a

@@ -78,6 +78,14 @@ pub fn import(path: &Path) -> Result<(Vec<ImportedRepository>, Vec<SourceError>)
     Ok((read, failed))
 }
 
+/// The alias of an imported repository that a `repository` of a dependency is: `@name` or `alias:name`.
+#[must_use]
+pub fn alias_of(repository: &str) -> Option<&str> {
+    repository
+        .strip_prefix('@')
+        .or_else(|| repository.strip_prefix("alias:"))
+}
+
 /// The entry of this alias.
 pub(super) fn by_alias<'a>(
     entries: &'a [ImportedRepository],

@@ -21,8 +21,9 @@ use std::time::Instant;
 pub use access::Access;
 pub use charts::{ChartPlace, Charts};
 pub use fresh::Freshness;
-pub use imported::{ImportedRepository, import};
+pub use imported::{ImportedRepository, alias_of, import};
 pub use oci::Reference;
+pub use pins::is_exact;
 pub use repository::{Listed, RepositoryOptions};
 pub use verify::{Signer, verify_provenance};
 

@@ -5,10 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sha2::{Digest as _, Sha256};
-
 use super::SourceError;
-use super::cache::{ArtifactCache, failed, hex_of, private_directory, write_whole};
+use super::cache::{ArtifactCache, failed, hex_of, key_of, private_directory, write_whole};
 
 /// Most bytes of a pin: a digest and a version.
 const PIN_BYTES: u64 = 1024;
@@ -29,17 +27,14 @@ impl PinKey {
     /// or a digest. `parts` say where, by whose leave and of which chart.
     pub(super) fn new(parts: &[&[u8]], version: Option<&str>) -> Option<Self> {
         let version = version.filter(|text| is_exact(text))?;
-        let mut hash = Sha256::new();
-        for part in parts.iter().copied().chain([version.as_bytes()]) {
-            hash.update(part.len().to_be_bytes());
-            hash.update(part);
-        }
-        Some(Self(super::cache::hex(&hash.finalize())))
+        let parts = parts.iter().copied().chain([version.as_bytes()]);
+        Some(Self(key_of(parts)))
     }
 }
 
 /// Whether a text names one version, or a content.
-pub(super) fn is_exact(text: &str) -> bool {
+#[must_use]
+pub fn is_exact(text: &str) -> bool {
     let text = text.strip_prefix('v').unwrap_or(text);
     text.starts_with("sha256:") || sprig::semver::Version::parse_strict(text).is_ok()
 }

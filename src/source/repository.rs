@@ -14,9 +14,11 @@ use sha2::{Digest as _, Sha256};
 
 use self::errors::{bad_index, chart_not_found, retry_after, unexpected, version_not_found};
 use super::access::Access;
-use super::cache::{ArtifactCache, digest_of, failed, hex, hex_of, private_directory, write_whole};
+use super::cache::{
+    ArtifactCache, digest_of, failed, hex, hex_of, key_of, private_directory, write_whole,
+};
 use super::fresh::{FAILURE_MEMORY, Freshness, Slots};
-use super::http::{Answer, Http, Request, Validators, printable, read_body};
+use super::http::{Answer, Http, Request, Validators, printable, read_body, read_whole};
 use super::index::{self, ChartVersion, IndexError, Layout, Selection};
 use super::pins::{PinKey, Pins};
 use super::{Reason, SourceError};
@@ -331,13 +333,7 @@ impl Repositories {
             Answer::NotModified => return Err(unexpected(url)),
             Answer::Refused(response) => return Err(refused(&response, what)),
         };
-        let mut content = Vec::new();
-        read_body(response, limit, self.http.stall(), |chunk| {
-            content.extend_from_slice(chunk);
-            Ok(())
-        })
-        .await?;
-        Ok(content)
+        read_whole(response, limit, self.http.stall()).await
     }
 
     /// The archive at an address, whatever its digest.
@@ -365,11 +361,8 @@ impl Repositories {
         freshness: Freshness,
     ) -> Result<Current, SourceError> {
         let query = repository.query().unwrap_or_default();
-        let key = key_of(&[
-            printable(repository).as_bytes(),
-            query.as_bytes(),
-            &access.id(),
-        ]);
+        let shown = printable(repository);
+        let key = key_of([shown.as_bytes(), query.as_bytes(), &access.id()]);
         let slot = self.indexes.slot(&key);
         let mut index = slot.lock().await;
         let path = self
@@ -639,13 +632,4 @@ async fn read_versions(
 async fn joined<T>(task: tokio::task::JoinHandle<Result<T, IndexError>>) -> Result<T, IndexError> {
     task.await
         .unwrap_or_else(|error| Err(IndexError::Io(std::io::Error::other(error))))
-}
-
-fn key_of(parts: &[&[u8]]) -> String {
-    let mut hash = Sha256::new();
-    for part in parts {
-        hash.update(part.len().to_be_bytes());
-        hash.update(part);
-    }
-    hex(&hash.finalize())
 }

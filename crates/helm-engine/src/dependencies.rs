@@ -119,13 +119,7 @@ fn has_switch(dependency: &Dependency) -> bool {
 /// chart that fits; and the dependencies under their aliases.
 fn candidates<'a>(node: &Node<'a>) -> (Vec<Node<'a>>, Vec<Dependency>) {
     let chart = node.chart;
-    let wanted: Vec<&'a Dependency> = chart
-        .metadata
-        .dependencies
-        .iter()
-        .flatten()
-        .flatten()
-        .collect();
+    let wanted: Vec<&'a Dependency> = chart.requested().collect();
     let existing = node.children();
     let mut by_name: BTreeMap<&str, Vec<&Dependency>> = BTreeMap::new();
     for dependency in &wanted {

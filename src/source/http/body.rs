@@ -10,7 +10,6 @@ use crate::source::{Reason, SourceError};
 const BYTES_PER_WINDOW: u64 = 1024;
 
 /// Reads a body piece by piece into `sink`, at most `limit` bytes of it (after decompression).
-/// Returns how many there were.
 ///
 /// # Errors
 /// `TooLarge` above the limit, `Timeout` without progress, `InvalidData` where the body ends before
@@ -20,7 +19,7 @@ pub(in crate::source) async fn read_body(
     limit: u64,
     stall: Duration,
     mut sink: impl FnMut(&[u8]) -> Result<(), SourceError>,
-) -> Result<u64, SourceError> {
+) -> Result<(), SourceError> {
     let url = printable(response.url());
     let too_large = || {
         let text = format!("{url} sends more than the limit of {limit} bytes");
@@ -38,7 +37,7 @@ pub(in crate::source) async fn read_body(
         let next = tokio::time::timeout(stall, response.chunk());
         let chunk = next.await.map_err(|_| timeout(&url, stall))?;
         let Some(chunk) = chunk.map_err(|error| cut(&url, &error))? else {
-            return Ok(read);
+            return Ok(());
         };
         read += chunk.len() as u64;
         if read > limit {
@@ -49,6 +48,24 @@ pub(in crate::source) async fn read_body(
         }
         sink(&chunk)?;
     }
+}
+
+/// A whole body of at most `limit` bytes.
+///
+/// # Errors
+/// As [`read_body`].
+pub(in crate::source) async fn read_whole(
+    response: reqwest::Response,
+    limit: u64,
+    stall: Duration,
+) -> Result<Vec<u8>, SourceError> {
+    let mut content = Vec::new();
+    read_body(response, limit, stall, |chunk| {
+        content.extend_from_slice(chunk);
+        Ok(())
+    })
+    .await?;
+    Ok(content)
 }
 
 /// Whether bytes arrive faster than a drip.

@@ -6,5 +6,5 @@
 mod body;
 mod client;
 
-pub(super) use body::read_body;
+pub(super) use body::{read_body, read_whole};
 pub(super) use client::{Answer, Http, Request, Validators, host_and_port, printable};

@@ -14,7 +14,7 @@ use super::challenge::{self, Challenge};
 use crate::source::access::Access;
 use crate::source::cache::{ArtifactCache, digest_of, hex_of};
 use crate::source::fresh::{Freshness, Remembered, Slots};
-use crate::source::http::{Answer, Http, Request, host_and_port, printable, read_body};
+use crate::source::http::{Answer, Http, Request, host_and_port, printable, read_whole};
 use crate::source::index::{self, Selection};
 use crate::source::pins::{PinKey, Pins, is_exact};
 use crate::source::repository::refused;
@@ -506,7 +506,10 @@ impl Registries {
                     .fetch_token(chart, access, &realm, service.as_deref())
                     .await?;
                 let value = bearer(&token.value);
-                self.tokens().insert(key.to_owned(), token);
+                let mut tokens = self.tokens();
+                // Those of credentials that were rotated since are asked for no more.
+                tokens.retain(|_, known| Instant::now() < known.until);
+                tokens.insert(key.to_owned(), token);
                 Ok(value)
             }
         }
@@ -575,13 +578,7 @@ impl Registries {
         response: reqwest::Response,
         limit: u64,
     ) -> Result<Vec<u8>, SourceError> {
-        let mut bytes = Vec::new();
-        read_body(response, limit, self.http.stall(), |chunk| {
-            bytes.extend_from_slice(chunk);
-            Ok(())
-        })
-        .await?;
-        Ok(bytes)
+        read_whole(response, limit, self.http.stall()).await
     }
 
     fn token(&self, key: &str) -> Option<HeaderValue> {

@@ -94,12 +94,16 @@ impl Chart {
         validate(&mut self.metadata).map_err(crate::LoadError::Invalid)
     }
 
+    /// The dependencies in `Chart.yaml`, without the nulls that stand for none.
+    pub fn requested(&self) -> impl Iterator<Item = &Dependency> {
+        self.metadata.dependencies.iter().flatten().flatten()
+    }
+
     /// The names of dependencies in `Chart.yaml` for which there is no chart under `charts/`.
     #[must_use]
     pub fn missing_dependencies(&self) -> Vec<&str> {
-        let wanted = self.metadata.dependencies.iter().flatten().flatten();
         let is_missing = |name: &&str| self.dependencies.iter().all(|chart| chart.name() != *name);
-        wanted
+        self.requested()
             .map(|dependency| dependency.name.as_str())
             .filter(is_missing)
             .collect()
