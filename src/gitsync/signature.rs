@@ -8,6 +8,7 @@ mod cleartext;
 mod openpgp;
 mod ssh;
 
+use aws_lc_rs::signature::{UnparsedPublicKey, VerificationAlgorithm};
 use gix::{hash, objs::CommitRefIter};
 
 use super::{Reason, SecretData, SecretRef, SourceError};
@@ -198,6 +199,18 @@ impl<'a> Cursor<'a> {
     fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// Whether the key made the signature over what is signed.
+fn holds(
+    algorithm: &'static dyn VerificationAlgorithm,
+    key: &[u8],
+    signed: &[u8],
+    signature: &[u8],
+) -> bool {
+    UnparsedPublicKey::new(algorithm, key)
+        .verify(signed, signature)
+        .is_ok()
 }
 
 /// `bytes` without leading zeros, filled up with zeros to `length`; `None` if it is longer.

@@ -7,12 +7,12 @@ use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA384_ASN1, ECDSA_P256_SHA512_ASN1, ECDSA_P384_SHA256_ASN1,
     ECDSA_P384_SHA384_ASN1, ECDSA_P384_SHA512_ASN1, ECDSA_P521_SHA256_ASN1, ECDSA_P521_SHA384_ASN1,
     ECDSA_P521_SHA512_ASN1, ED25519, RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA384,
-    RSA_PKCS1_2048_8192_SHA512, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm,
+    RSA_PKCS1_2048_8192_SHA512, RsaPublicKeyComponents, VerificationAlgorithm,
 };
 use sha1::Sha1;
 use sha2::{Digest, Sha256, Sha384, Sha512};
 
-use super::{Cursor, Outcome, cleartext::Cleartext, fixed, unarmor};
+use super::{Cursor, Outcome, cleartext::Cleartext, fixed, holds, unarmor};
 
 /// Most keys of one block.
 const MAX_KEYS: usize = 256;
@@ -464,15 +464,4 @@ fn subpacket(area: &[u8], wanted: u8) -> Option<&[u8]> {
         }
     }
     None
-}
-
-fn holds(
-    algorithm: &'static dyn VerificationAlgorithm,
-    key: &[u8],
-    signed: &[u8],
-    signature: &[u8],
-) -> bool {
-    UnparsedPublicKey::new(algorithm, key)
-        .verify(signed, signature)
-        .is_ok()
 }

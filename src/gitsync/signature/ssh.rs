@@ -3,12 +3,12 @@
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, ECDSA_P521_SHA512_FIXED, ED25519,
     RSA_PKCS1_2048_8192_SHA256, RSA_PKCS1_2048_8192_SHA512, RsaPublicKeyComponents,
-    UnparsedPublicKey, VerificationAlgorithm,
+    VerificationAlgorithm,
 };
 use base64::Engine;
 use sha2::{Digest, Sha256, Sha512};
 
-use super::{Cursor, Outcome, fixed, unarmor};
+use super::{Cursor, Outcome, fixed, holds, unarmor};
 
 const MAGIC: &[u8] = b"SSHSIG";
 /// What git signs in.
@@ -188,15 +188,4 @@ impl<'a> Envelope<'a> {
         signature.extend(fixed(string(&mut numbers)?, length)?);
         Some(holds(algorithm, point, signed, &signature))
     }
-}
-
-fn holds(
-    algorithm: &'static dyn VerificationAlgorithm,
-    key: &[u8],
-    signed: &[u8],
-    signature: &[u8],
-) -> bool {
-    UnparsedPublicKey::new(algorithm, key)
-        .verify(signed, signature)
-        .is_ok()
 }
