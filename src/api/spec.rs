@@ -460,6 +460,12 @@ impl HelmReleaseSpec {
         }
     }
 
+    /// How often an action that failed by its inputs is tried again; `None` is never.
+    #[must_use]
+    pub fn retry_limit(&self) -> Option<i64> {
+        self.retry.as_ref().and_then(|retry| retry.limit)
+    }
+
     /// Whether and how drift is looked for.
     #[must_use]
     pub fn drift_mode(&self) -> DriftMode {

@@ -82,10 +82,9 @@ fn number_warnings(spec: &HelmReleaseSpec, warnings: &mut Vec<String>) {
         |n| n <= 0,
         "300 seconds are used",
     );
-    let limit = spec.retry.as_ref().and_then(|retry| retry.limit);
     note(
         "retry.limit",
-        limit,
+        spec.retry_limit(),
         |n| n < 0,
         "a failed action is never retried",
     );

@@ -6,7 +6,6 @@ use helm_kube::{Driver, History, NextAction, RecoveryPlan};
 use super::compare::{difference, same_objects};
 use super::decide::{Action, after_difference};
 use super::reconcile::{End, Inputs, Sync};
-use super::trouble::{Stage, Trouble};
 use crate::api::{ConditionType, RECONCILE_ANNOTATION, Reason, resource_id};
 use crate::status::Failure;
 use crate::telemetry::Action as Timed;
@@ -27,20 +26,11 @@ impl Sync<'_> {
             .metrics
             .time(Timed::DryRunCompare, self.target.clone());
         tracing::info!(release = %self.key, "running dry-run upgrade to compare with release version '{}'", newest.revision);
-        let machine = helm_kube::get(self.release_key(), Driver::Secret, Some(newest.revision));
-        let stored = self
-            .cluster
-            .run(machine)
-            .await
-            .map_err(|error| self.fail(Trouble::of_cluster(Stage::Decision, &error)))?;
-        if let Some(owner) = self.foreign_owner(&stored.release.manifest).await? {
-            return Err(self.fail(Trouble::new(
-                Stage::Decision,
-                Reason::OwnedByOther,
-                format!("release appears to be managed by '{owner}'"),
-            )));
+        let recorded = self.record(newest.revision).await?;
+        if let Some(owner) = self.foreign_owner(&recorded.manifest).await? {
+            return Err(self.refuse(&owner));
         }
-        let same = self.is_recorded(&stored.release, &history, &inputs).await?;
+        let same = self.is_recorded(&recorded, &history, &inputs).await?;
         timer.succeeded();
         match newest.status {
             Status::Failed if same => return Ok(self.hold_inherited(&inputs, "is failed")),
@@ -93,7 +83,8 @@ impl Sync<'_> {
     ) -> Result<bool, End> {
         let chart = self.chart(inputs).await?;
         let plan = as_recorded(recorded.revision);
-        let rendered = self.render(&chart, inputs, &plan, history).await?;
+        let last = self.last_release(history).await?;
+        let rendered = self.render(&chart, inputs, &plan, last.as_ref()).await?;
         let config = self.config(inputs, Some(recorded));
         let wanted = rendered.chart.unwrap_or_default();
         if let Some(what) = difference(recorded, &wanted, &config) {
@@ -112,7 +103,7 @@ impl Sync<'_> {
             return Ok(true);
         }
         // A chart that never prints the same twice tells nothing.
-        let again = self.render(&chart, inputs, &plan, history).await?;
+        let again = self.render(&chart, inputs, &plan, last.as_ref()).await?;
         Ok(!same_objects(&again.manifest, &rendered.manifest))
     }
 
@@ -132,11 +123,8 @@ impl Sync<'_> {
         let Some(tried) = tried.filter(|_| is_over) else {
             return Ok(false);
         };
-        let machine = helm_kube::get(self.release_key(), Driver::Secret, Some(tried.revision));
-        let stored = self.cluster.run(machine).await;
-        let stored =
-            stored.map_err(|error| self.fail(Trouble::of_cluster(Stage::Decision, &error)))?;
-        self.is_recorded(&stored.release, history, inputs).await
+        let recorded = self.record(tried.revision).await?;
+        self.is_recorded(&recorded, history, inputs).await
     }
 
     /// The inputs failed under 1.4, which waited for a person: nothing is done until something changes, and the
@@ -160,7 +148,7 @@ impl Sync<'_> {
     /// annotation, looked for on the first few of them.
     pub(super) async fn foreign_owner(&mut self, manifest: &str) -> Result<Option<String>, End> {
         const LOOKED_AT: usize = 8;
-        let ours = crate::api::resource_id(&self.key);
+        let ours = resource_id(&self.key);
         let objects = helm_kube::parse_manifest(manifest).unwrap_or_default();
         let lookup = self.cluster.lookup(tokio::runtime::Handle::current());
         for object in objects.iter().take(LOOKED_AT) {
@@ -170,15 +158,8 @@ impl Sync<'_> {
                 "" => &*self.target.namespace,
                 namespace => namespace,
             };
-            let found = lookup
-                .get(version, kind, namespace, name)
-                .await
-                .map_err(|error| {
-                    self.fail(super::trouble::Trouble::of_cluster(
-                        super::trouble::Stage::Decision,
-                        &error,
-                    ))
-                })?;
+            let found = lookup.get(version, kind, namespace, name).await;
+            let found = found.map_err(|error| self.fail_to_ask(&error))?;
             let pointer = "/metadata/annotations/helm.fluxcd.io~1antecedent";
             let owner = found
                 .as_ref()

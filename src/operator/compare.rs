@@ -107,6 +107,14 @@ pub(crate) fn same_objects(a: &str, b: &str) -> bool {
     a == b || objects(a).is_some_and(|a| Some(a) == objects(b))
 }
 
+/// Values over those of a revision that they are to be added to.
+pub(crate) fn with_old_values(values: Tree, last: Option<&Release>) -> Tree {
+    match last.and_then(|last| last.config.as_ref()) {
+        Some(old) => helm_engine::coalesce_tables(&values, old),
+        None => values,
+    }
+}
+
 /// With `resetValues: false` the defaults of the last revision go on, as with Helm's `--reuse-values`.
 pub(crate) fn with_old_defaults(chart: &Arc<Chart>, last: Option<&Release>) -> Arc<Chart> {
     let Some(last) = last else {

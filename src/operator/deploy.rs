@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goyaml::Tree;
-use helm_engine::{Chart, RenderOptions, Rendered};
+use helm_engine::{Chart, Release, RenderError, RenderOptions, Rendered};
 use helm_kube::{
     ActionError, Deploy, Desired as Wanted, Driver, History, NextAction, Outcome, RecoveryPlan,
 };
 
-use super::act::carry_out;
 use super::reconcile::{End, Inputs, Sync};
-use super::trouble::{Stage, Trouble, is_retried, render_failure};
+use super::trouble::{is_retried, render_failure};
 use crate::api::{Reason, resource_id};
 use crate::status::{Failure, Progress, Written};
 use crate::telemetry::{Action as Timed, TRACE};
@@ -30,12 +29,9 @@ impl Sync<'_> {
     }
 
     /// The values that are recorded: with `resetValues: false`, those of the last revision below ours.
-    pub(super) fn config(&self, inputs: &Inputs, last: Option<&helm_engine::Release>) -> Tree {
-        let old = last.and_then(|last| last.config.as_ref());
-        match old.filter(|_| !self.release.spec.reset_values()) {
-            Some(old) => helm_engine::coalesce_tables(&inputs.values, old),
-            None => inputs.values.clone(),
-        }
+    pub(super) fn config(&self, inputs: &Inputs, last: Option<&Release>) -> Tree {
+        let last = last.filter(|_| !self.release.spec.reset_values());
+        super::compare::with_old_values(inputs.values.clone(), last)
     }
 
     /// Renders the chart for the revision that the plan names.
@@ -44,7 +40,7 @@ impl Sync<'_> {
         chart: &Arc<Chart>,
         inputs: &Inputs,
         plan: &RecoveryPlan,
-        history: &History,
+        last: Option<&Release>,
     ) -> Result<Rendered, End> {
         let (revision, is_install) = match plan.next {
             NextAction::Install { revision, .. } => (revision, true),
@@ -53,11 +49,8 @@ impl Sync<'_> {
                 (revision, false)
             }
         };
-        let capabilities = self
-            .cluster
-            .capabilities()
-            .await
-            .map_err(|error| self.fail(Trouble::of_cluster(Stage::Decision, &error)))?;
+        let capabilities = self.cluster.capabilities().await;
+        let capabilities = capabilities.map_err(|error| self.fail_to_ask(&error))?;
         let options = RenderOptions {
             release_name: self.target.name.to_string(),
             namespace: self.target.namespace.to_string(),
@@ -71,9 +64,8 @@ impl Sync<'_> {
             keep_chart: true,
             ..RenderOptions::default()
         };
-        let last = self.last_release(history).await?;
-        let config = self.config(inputs, last.as_ref());
-        let chart = super::compare::with_old_defaults(chart, last.as_ref());
+        let config = self.config(inputs, last);
+        let chart = super::compare::with_old_defaults(chart, last);
         let span = tracing::info_span!(target: TRACE, "render");
         let render = move || span.in_scope(|| helm_engine::render(&chart, &config, &options));
         let rendered = match tokio::task::spawn_blocking(render).await {
@@ -88,41 +80,36 @@ impl Sync<'_> {
                 Ok(rendered)
             }
             Err(error) => {
-                let mut failure = render_failure(&error);
                 self.note_attempt(inputs);
-                let failures = self.count_failure(inputs);
-                let limit = self
-                    .release
-                    .spec
-                    .retry
-                    .as_ref()
-                    .and_then(|retry| retry.limit);
-                failure.retried = failures <= limit.unwrap_or(0);
-                let verb = if is_install {
-                    "installation"
-                } else {
-                    "upgrade"
-                };
-                failure.message = format!("{verb} failed: {}", failure.message);
-                self.edit.deploy_failed(&failure);
-                Err(End::Failed(failure, None))
+                Err(self.render_failed(&error, is_install, inputs))
             }
         }
     }
 
+    fn render_failed(&mut self, error: &RenderError, is_install: bool, inputs: &Inputs) -> End {
+        let mut failure = render_failure(error);
+        let failures = self.count_failure(inputs);
+        failure.retried = failures <= self.release.spec.retry_limit().unwrap_or(0);
+        failure.message = format!("{} failed: {}", verb(is_install), failure.message);
+        self.edit.deploy_failed(&failure);
+        End::Failed(failure, None)
+    }
+
     /// The last revision, if values of it are to be used again.
-    pub(super) async fn last_release(
-        &mut self,
-        history: &History,
-    ) -> Result<Option<helm_engine::Release>, End> {
+    pub(super) async fn last_release(&mut self, history: &History) -> Result<Option<Release>, End> {
         let newest = history.deployed().or_else(|| history.newest());
         let Some(newest) = newest.filter(|_| !self.release.spec.reset_values()) else {
             return Ok(None);
         };
-        let machine = helm_kube::get(self.release_key(), Driver::Secret, Some(newest.revision));
+        self.record(newest.revision).await.map(Some)
+    }
+
+    /// What is recorded of a revision.
+    pub(super) async fn record(&mut self, revision: i64) -> Result<Release, End> {
+        let machine = helm_kube::get(self.release_key(), Driver::Secret, Some(revision));
         match self.cluster.run(machine).await {
-            Ok(stored) => Ok(Some(stored.release)),
-            Err(error) => Err(self.fail(Trouble::of_cluster(Stage::Decision, &error))),
+            Ok(stored) => Ok(stored.release),
+            Err(error) => Err(self.fail_to_ask(&error)),
         }
     }
 
@@ -163,8 +150,8 @@ impl Sync<'_> {
         self.pass_gates(&inputs, &history).await?;
         let chart = self.chart(&inputs).await?;
         let is_install = matches!(plan.next, NextAction::Install { .. });
-        let rendered = self.render(&chart, &inputs, &plan, &history).await?;
         let last = self.last_release(&history).await?;
+        let rendered = self.render(&chart, &inputs, &plan, last.as_ref()).await?;
         let config = self.config(&inputs, last.as_ref());
         if self.context.settings.log_diffs && !is_install {
             self.log_difference(&history, &rendered, &config).await;
@@ -187,9 +174,7 @@ impl Sync<'_> {
         } else {
             (helm_kube::upgrade(deploy), Timed::Upgrade)
         };
-        let timer = self.context.metrics.time(timed, self.target.clone());
-        let result = carry_out(&self.cluster, machine, self.slot, &self.context.shutdown).await?;
-        timer.ended(result.is_ok());
+        let result = self.carry_out(timed, machine).await?;
         self.after_deploy(result, is_install, inputs).await
     }
 
@@ -258,11 +243,7 @@ impl Sync<'_> {
         is_install: bool,
         inputs: Inputs,
     ) -> Result<End, End> {
-        let what = if is_install {
-            "installation"
-        } else {
-            "upgrade"
-        };
+        let what = verb(is_install);
         let outcome = match result {
             Ok(outcome) => outcome,
             Err(error) => return self.deploy_failed(error, what, is_install, inputs).await,
@@ -289,7 +270,7 @@ impl Sync<'_> {
     pub(super) async fn fresh_history(&mut self) -> Result<History, End> {
         let machine = helm_kube::history(self.release_key(), Driver::Secret);
         let history = self.cluster.run(machine).await;
-        history.map_err(|error| self.fail(Trouble::of_cluster(Stage::Decision, &error)))
+        history.map_err(|error| self.fail_to_ask(&error))
     }
 
     /// Another client wrote first: what it did is looked at anew. That is no news, unless it goes on and on.
@@ -324,13 +305,7 @@ impl Sync<'_> {
             return Ok(End::Failed(failure, error.retry_after));
         }
         let failures = self.count_failure(&inputs);
-        let limit = self
-            .release
-            .spec
-            .retry
-            .as_ref()
-            .and_then(|retry| retry.limit);
-        let retried = is_retried(&error, failures, limit);
+        let retried = is_retried(&error, failures, self.release.spec.retry_limit());
         let failure = Failure {
             reason: error.reason.to_string(),
             message,
@@ -343,5 +318,14 @@ impl Sync<'_> {
             return self.roll_back(failure, &inputs).await;
         }
         Ok(End::Failed(failure, error.retry_after))
+    }
+}
+
+/// What is done, as messages call it.
+fn verb(is_install: bool) -> &'static str {
+    if is_install {
+        "installation"
+    } else {
+        "upgrade"
     }
 }

@@ -60,10 +60,7 @@ pub async fn preview(
     let recorded = recorded(&target, &key, &history).await?;
     let chart = Arc::new(load(&artifact)?);
     let last = recorded.as_ref().filter(|_| !release.spec.reset_values());
-    let values = match last.and_then(|last| last.config.as_ref()) {
-        Some(old) => helm_engine::coalesce_tables(&values, old),
-        None => values,
-    };
+    let values = super::compare::with_old_values(values, last);
     let chart = super::compare::with_old_defaults(&chart, last);
     // As the revision that is there, so that a chart which prints it shows no difference.
     let revision = recorded.as_ref().map_or(1, |release| release.revision);

@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goyaml::Tree;
-use helm_kube::{Cluster, Driver, History, RecoverContext, RecoveryPlan, ReleaseKey, recover};
+use helm_kube::{
+    ActionError, Cluster, History, Machine, RecoverContext, RecoveryPlan, ReleaseKey, recover,
+};
 use jiff::Timestamp;
 use kube::ResourceExt;
 use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
-use super::act::{Abandoned, Slot};
+use super::act::{Abandoned, Slot, carry_out};
 use super::context::{Attempted, Context, Settled};
 use super::decide::{Action, Attempt, Desired, decide};
 use super::digest::{input_digest, values_digest};
@@ -326,6 +328,17 @@ impl<'a> Sync<'a> {
         End::Failed(failure, None)
     }
 
+    /// The cluster does not say what a decision needs.
+    pub(super) fn fail_to_ask(&mut self, error: &ActionError) -> End {
+        self.fail(Trouble::of_cluster(Stage::Decision, error))
+    }
+
+    /// The release belongs to another object.
+    pub(super) fn refuse(&mut self, owner: &str) -> End {
+        let message = format!("release appears to be managed by '{owner}'");
+        self.fail(Trouble::new(Stage::Decision, Reason::OwnedByOther, message))
+    }
+
     /// From here on every request of this release is made as it says, where it says.
     async fn connect(&mut self) -> Result<(), End> {
         let account = self.context.settings.default_service_account.as_deref();
@@ -397,9 +410,7 @@ impl<'a> Sync<'a> {
         if self.context.is_watched(&self.release) {
             return Ok(self.context.caches.records.history(&self.target));
         }
-        let machine = helm_kube::history(self.release_key(), Driver::Secret);
-        let history = self.cluster.run(machine).await;
-        history.map_err(|error| self.fail(Trouble::of_cluster(Stage::Decision, &error)))
+        self.fresh_history().await
     }
 
     pub(super) fn release_key(&self) -> ReleaseKey {
@@ -481,7 +492,7 @@ impl<'a> Sync<'a> {
             Action::Compare => self.compare(plan, history, inputs).await,
             Action::Install | Action::Upgrade => self.deploy(plan, history, inputs).await,
             Action::Resume(interrupted) => self.resume(interrupted, plan, history, inputs).await,
-            Action::RollBack => self.roll_back_again(history, inputs).await,
+            Action::RollBack => self.roll_back_again(&inputs).await,
             Action::Test => self.test(history, &inputs).await,
             Action::TakeBack => self.take_back().await,
             Action::WaitUntil(until) => {
@@ -490,18 +501,23 @@ impl<'a> Sync<'a> {
                 self.edit.source_pending("OperationInProgress", message);
                 Ok(End::Waiting(left.min(Duration::from_secs(60))))
             }
-            Action::Refuse => Err(self.fail(Trouble::new(
-                Stage::Decision,
-                Reason::OwnedByOther,
-                format!(
-                    "release appears to be managed by '{}'",
-                    history
-                        .newest()
-                        .and_then(super::decide::owner_of)
-                        .unwrap_or_default()
-                ),
-            ))),
+            Action::Refuse => {
+                let owner = history.newest().and_then(super::decide::owner_of);
+                Err(self.refuse(owner.unwrap_or_default()))
+            }
         }
+    }
+
+    /// Runs an action on the release to its end, and times it.
+    pub(super) async fn carry_out<T>(
+        &mut self,
+        timed: Timed,
+        machine: Machine<Result<T, ActionError>>,
+    ) -> Result<Result<T, ActionError>, Abandoned> {
+        let timer = self.context.metrics.time(timed, self.target.clone());
+        let result = carry_out(&self.cluster, machine, self.slot, &self.context.shutdown).await?;
+        timer.ended(result.is_ok());
+        Ok(result)
     }
 
     /// Marks what a crash has left in the records of a release that needs nothing else.
@@ -513,7 +529,7 @@ impl<'a> Sync<'a> {
             options: super::options::deploy(&self.release, &self.context.settings),
         });
         let mended = self.cluster.run(machine).await;
-        mended.map_err(|error| self.fail(Trouble::of_cluster(Stage::Decision, &error)))
+        mended.map_err(|error| self.fail_to_ask(&error))
     }
 
     /// The release is as wanted.

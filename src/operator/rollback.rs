@@ -7,9 +7,7 @@ use helm_kube::{
     ActionError, Class, History, HookFilter, Interrupted, RecoveryPlan, Resume, Rollback, Test,
 };
 
-use super::act::carry_out;
 use super::reconcile::{End, Inputs, Sync};
-use super::trouble::is_retried;
 use crate::api::{ANTECEDENT_ANNOTATION, Reason};
 use crate::status::{Failure, Progress};
 use crate::telemetry::Action as Timed;
@@ -42,12 +40,7 @@ impl Sync<'_> {
             options: super::options::rollback(&self.release, &self.context.settings),
         };
         let machine = helm_kube::rollback(rollback);
-        let timer = self
-            .context
-            .metrics
-            .time(Timed::Rollback, self.target.clone());
-        let result = carry_out(&self.cluster, machine, self.slot, &self.context.shutdown).await?;
-        timer.ended(result.is_ok());
+        let result = self.carry_out(Timed::Rollback, machine).await?;
         match result {
             Ok(_) => Ok(self.rolled_back(failure)),
             Err(error) => Ok(self.rollback_failed(&error)),
@@ -76,13 +69,9 @@ impl Sync<'_> {
     }
 
     /// A rollback that did not happen, or failed, after a failure that is known.
-    pub(super) async fn roll_back_again(
-        &mut self,
-        _history: History,
-        inputs: Inputs,
-    ) -> Result<End, End> {
+    pub(super) async fn roll_back_again(&mut self, inputs: &Inputs) -> Result<End, End> {
         let failure = self.known_failure();
-        self.roll_back(failure, &inputs).await
+        self.roll_back(failure, inputs).await
     }
 
     /// The failure that the status tells.
@@ -126,9 +115,7 @@ impl Sync<'_> {
             options,
         };
         let machine = helm_kube::resume(resume);
-        let timer = self.context.metrics.time(timed, self.target.clone());
-        let result = carry_out(&self.cluster, machine, self.slot, &self.context.shutdown).await?;
-        timer.ended(result.is_ok());
+        let result = self.carry_out(timed, machine).await?;
         match (interrupted, result) {
             // Other inputs have come meanwhile: that those before them failed says nothing about them.
             (Interrupted::Rollback, Ok(_)) if !is_of_these => Ok(End::Waiting(Duration::ZERO)),
@@ -162,9 +149,7 @@ impl Sync<'_> {
             filter: HookFilter::default(),
             options: super::options::test(&self.release, &self.context.settings),
         });
-        let timer = self.context.metrics.time(Timed::Test, self.target.clone());
-        let result = carry_out(&self.cluster, machine, self.slot, &self.context.shutdown).await?;
-        timer.ended(result.is_ok());
+        let result = self.carry_out(Timed::Test, machine).await?;
         if let Err(error) = result {
             return self.test_failed(error, inputs, is_install).await;
         }
@@ -203,17 +188,7 @@ impl Sync<'_> {
             return Ok(self.settle(inputs, Reason::TestFailed));
         }
         let failures = self.count_failure(inputs);
-        let limit = self
-            .release
-            .spec
-            .retry
-            .as_ref()
-            .and_then(|retry| retry.limit);
-        failure.retried = is_retried(
-            &ActionError::new(helm_kube::Reason::TestFailed, ""),
-            failures,
-            limit,
-        );
+        failure.retried = failures <= self.release.spec.retry_limit().unwrap_or(0);
         self.edit.test_failed(&failure, false);
         self.publish().await;
         if is_install {
@@ -257,12 +232,7 @@ impl Sync<'_> {
             description: None,
             options: super::options::deploy(&self.release, &self.context.settings),
         });
-        let timer = self
-            .context
-            .metrics
-            .time(Timed::Uninstall, self.target.clone());
-        let result = carry_out(&self.cluster, machine, self.slot, &self.context.shutdown).await?;
-        timer.ended(result.is_ok());
+        let result = self.carry_out(Timed::Uninstall, machine).await?;
         if let Err(error) = &result {
             tracing::warn!(release = %self.key, "uninstall failed: {error}");
         }
