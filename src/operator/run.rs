@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant as StdInstant};
 
 use jiff::Timestamp;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -50,12 +50,14 @@ pub struct Parts {
 }
 
 /// Why an operator stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stopped {
     /// It was asked to, and has ended what it was doing.
     Asked,
     /// Another replica leads now, or may do so: nothing may be written any more.
     LeadershipLost,
+    /// A loop of the operator has died, in these words: only a new process helps.
+    Died(String),
 }
 
 /// The operator.
@@ -63,7 +65,7 @@ pub struct Operator {
     context: Arc<Context>,
     changes: mpsc::UnboundedReceiver<CacheEvent>,
     source_changes: Changes,
-    stop_waits: tokio::sync::watch::Sender<Option<Instant>>,
+    stop_waits: watch::Sender<Option<Instant>>,
 }
 
 impl std::fmt::Debug for Operator {
@@ -125,85 +127,121 @@ impl Operator {
     /// when the caches are filled and this replica leads.
     pub async fn run(
         self,
-        mut leadership: Leadership,
+        leadership: Leadership,
         stop: impl Future<Output = ()>,
         on_filled: impl FnOnce(),
     ) -> Stopped {
         let Self {
             context,
-            mut changes,
-            mut source_changes,
+            changes,
+            source_changes,
             stop_waits,
         } = self;
-        let mut stop = std::pin::pin!(stop);
-        let mut tasks = JoinSet::new();
-        let shared = Arc::clone(&context);
-        tasks.spawn(async move {
-            let mut watches = DependencyWatches::new(Arc::clone(&shared));
-            while let Some(event) = changes.recv().await {
-                match &event {
-                    CacheEvent::Applied {
-                        key,
-                        object: Cached::Good(release),
-                        changed: true,
-                    } => {
-                        watches.set(key, other_dependencies(release));
-                    }
-                    CacheEvent::Deleted { key } => watches.set(key, Vec::new()),
-                    _ => {}
-                }
-                shared.take_up(event);
-            }
-        });
-        let shared = Arc::clone(&context);
-        tasks.spawn(async move {
-            loop {
-                let change = source_changes.next().await;
-                let key = NamespacedName::new(change.release.namespace, change.release.name);
-                tracing::debug!(release = %key, reason = ?change.reason, "source changed");
-                shared.wake(&key);
-            }
-        });
-        tracing::info!("waiting for informer caches to sync");
+        let mut loops = JoinSet::new();
+        loops.spawn(take_up(Arc::clone(&context), changes));
+        loops.spawn(wake_by_sources(Arc::clone(&context), source_changes));
         tokio::select! {
-            () = context.caches.filled() => {}
-            () = &mut stop => return Stopped::Asked,
+            why = lead(&context, leadership, stop, on_filled, stop_waits) => why,
+            died = death(&mut loops) => died,
         }
-        tracing::info!("informer caches synced");
-        on_filled();
-        let stood_by = !leadership.is_held();
-        tokio::select! {
-            () = leadership.acquired() => {}
-            () = &mut stop => return Stopped::Asked,
-        }
-        if stood_by && leadership.succeeds_another() {
-            context.take_over();
-        }
-        context.metrics.set_leader(true);
-        tracing::info!(workers = context.settings.workers, "starting workers");
-        tasks.spawn(refresh_loop(Arc::clone(&context)));
-        let mut dispatch = tokio::spawn(dispatch(Arc::clone(&context)));
-        let why = tokio::select! {
-            () = &mut stop => Stopped::Asked,
-            () = leadership.lost() => Stopped::LeadershipLost,
-            _ = &mut dispatch => Stopped::Asked,
-        };
-        context.metrics.set_leader(false);
-        context.queue.close();
-        if why == Stopped::LeadershipLost {
-            dispatch.abort();
-            return why;
-        }
-        tracing::info!(grace = ?context.settings.grace, "stopping: no new work");
-        stop_waits.send_replace(Some(Instant::now() + context.settings.grace));
-        tokio::select! {
-            _ = &mut dispatch => {}
-            () = leadership.lost() => {
-                dispatch.abort();
-                return Stopped::LeadershipLost;
+    }
+}
+
+/// Waits until there is something to work on and this replica leads, and works then.
+async fn lead(
+    context: &Arc<Context>,
+    mut leadership: Leadership,
+    stop: impl Future<Output = ()>,
+    on_filled: impl FnOnce(),
+    stop_waits: watch::Sender<Option<Instant>>,
+) -> Stopped {
+    let mut stop = std::pin::pin!(stop);
+    tracing::info!("waiting for informer caches to sync");
+    tokio::select! {
+        () = context.caches.filled() => {}
+        () = &mut stop => return Stopped::Asked,
+    }
+    tracing::info!("informer caches synced");
+    on_filled();
+    let stood_by = !leadership.is_held();
+    tokio::select! {
+        () = leadership.acquired() => {}
+        () = &mut stop => return Stopped::Asked,
+    }
+    if stood_by && leadership.succeeds_another() {
+        context.take_over();
+    }
+    context.metrics.set_leader(true);
+    tracing::info!(workers = context.settings.workers, "starting workers");
+    let why = work_until(context, &mut leadership, stop, stop_waits).await;
+    context.metrics.set_leader(false);
+    why
+}
+
+/// Lets workers work until `stop` is done, and then to the end of what they have begun; or until leadership is lost.
+async fn work_until(
+    context: &Arc<Context>,
+    leadership: &mut Leadership,
+    stop: impl Future<Output = ()>,
+    stop_waits: watch::Sender<Option<Instant>>,
+) -> Stopped {
+    let mut refreshing = JoinSet::new();
+    refreshing.spawn(refresh_loop(Arc::clone(context)));
+    let mut working = JoinSet::new();
+    working.spawn(dispatch(Arc::clone(context)));
+    let why = tokio::select! {
+        () = stop => Stopped::Asked,
+        () = leadership.lost() => Stopped::LeadershipLost,
+        died = death(&mut working) => died,
+        died = death(&mut refreshing) => died,
+    };
+    context.queue.close();
+    if why != Stopped::Asked {
+        return why;
+    }
+    tracing::info!(grace = ?context.settings.grace, "stopping: no new work");
+    stop_waits.send_replace(Some(Instant::now() + context.settings.grace));
+    tokio::select! {
+        _ = working.join_next() => Stopped::Asked,
+        () = leadership.lost() => Stopped::LeadershipLost,
+    }
+}
+
+/// Returns when one of the loops has died; none of them ends in another way. A daemon that is deaf, or does nothing
+/// any more, would look well for ever.
+async fn death(loops: &mut JoinSet<()>) -> Stopped {
+    match loops.join_next().await {
+        Some(Err(error)) => Stopped::Died(panic_message(error)),
+        Some(Ok(())) | None => Stopped::Died("it has nothing to do any more".to_owned()),
+    }
+}
+
+/// Takes up what changes in the caches.
+async fn take_up(context: Arc<Context>, mut changes: mpsc::UnboundedReceiver<CacheEvent>) {
+    let mut watches = DependencyWatches::new(Arc::clone(&context));
+    while let Some(event) = changes.recv().await {
+        match &event {
+            CacheEvent::Applied {
+                key,
+                object: Cached::Good(release),
+                changed: true,
+            } => {
+                watches.set(key, other_dependencies(release));
             }
+            CacheEvent::Deleted { key } => watches.set(key, Vec::new()),
+            _ => {}
         }
-        Stopped::Asked
+        context.take_up(event);
+    }
+}
+
+/// Wakes the releases whose source has changed.
+async fn wake_by_sources(context: Arc<Context>, mut changes: Changes) {
+    loop {
+        let change = changes.next().await;
+        let key = NamespacedName::new(change.release.namespace, change.release.name);
+        tracing::debug!(release = %key, reason = ?change.reason, "source changed");
+        context.wake(&key);
     }
 }
 
@@ -373,4 +411,22 @@ async fn refresh(context: &Context, key: &NamespacedName) {
         return;
     }
     context.metrics.show(key, &target, &wanted);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_loop_that_dies_is_told_in_its_own_words_and_one_that_lives_is_not() {
+        let mut loops = JoinSet::new();
+        loops.spawn(std::future::pending());
+        let waiting = tokio::time::timeout(Duration::from_millis(1), death(&mut loops)).await;
+        assert!(waiting.is_err());
+        loops.spawn(async { panic!("out of order") });
+        assert_eq!(
+            death(&mut loops).await,
+            Stopped::Died("out of order".into())
+        );
+    }
 }

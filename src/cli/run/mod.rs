@@ -109,12 +109,7 @@ async fn daemon(flags: &Flags, logs: LogHandle) -> Result<()> {
     lease.check().map_err(anyhow::Error::msg)?;
     let holder = format!("helm-operator/{}/{}", lease.namespace, lease.name);
     let plain = Client::try_from(config.clone()).context("making a client")?;
-    let (election, leadership) = if flags.leader_election {
-        let (election, leadership) = LeaderLease::new(plain.clone(), lease);
-        (Some(election), leadership)
-    } else {
-        (None, Leadership::always())
-    };
+    let (election, leadership) = election(flags, &plain, lease);
     let clusters = Clusters::new(config, leadership.clone()).context("making a client")?;
     let metrics = Metrics::new();
     let health = Arc::<Health>::default();
@@ -127,13 +122,8 @@ async fn daemon(flags: &Flags, logs: LogHandle) -> Result<()> {
         before_scrape: show_at_scrape(&metrics, sources.mirrors(), &served),
         sync_git: sync_git(sources.mirrors()),
     };
-    let others = ToLeader::new(leadership.clone()).context("making a client")?;
     let pages = routes(state).merge(more_routes(flags, sources.mirrors(), logs));
-    let pages = pages.layer(from_fn_with_state(others, to_leader));
-    let listener = TcpListener::bind(flags.listen).await;
-    let listener = listener.with_context(|| format!("listening on {}", flags.listen))?;
-    tracing::info!("starting HTTP server on {}", flags.listen);
-    let server = Background::start(|stopped| serve(listener, pages, stopped));
+    let server = start_server(flags.listen, pages, leadership.clone()).await?;
     let scope = scope(flags);
     let settings = Settings {
         aliases: aliases(&repositories),
@@ -174,6 +164,10 @@ async fn daemon(flags: &Flags, logs: LogHandle) -> Result<()> {
     }
     server.end().await;
     drop(identity);
+    ended(why)
+}
+
+fn ended(why: Stopped) -> Result<()> {
     match why {
         Stopped::Asked => {
             tracing::info!("stopped");
@@ -182,7 +176,37 @@ async fn daemon(flags: &Flags, logs: LogHandle) -> Result<()> {
         Stopped::LeadershipLost => {
             bail!("leadership was lost: a restart takes part in the election again")
         }
+        Stopped::Died(words) => {
+            bail!("{words}: a fault of the daemon, which a restart mends: please report it")
+        }
     }
+}
+
+/// The election of a leader; none where every replica leads.
+fn election(
+    flags: &Flags,
+    client: &Client,
+    lease: LeaseSettings,
+) -> (Option<LeaderLease>, Leadership) {
+    if !flags.leader_election {
+        return (None, Leadership::always());
+    }
+    let (election, leadership) = LeaderLease::new(client.clone(), lease);
+    (Some(election), leadership)
+}
+
+/// Serves pages; what only the leader can answer is handed on to it.
+async fn start_server(
+    address: SocketAddr,
+    pages: axum::Router,
+    leadership: Leadership,
+) -> Result<Background> {
+    let others = ToLeader::new(leadership).context("making a client")?;
+    let pages = pages.layer(from_fn_with_state(others, to_leader));
+    let listener = TcpListener::bind(address).await;
+    let listener = listener.with_context(|| format!("listening on {address}"))?;
+    tracing::info!("starting HTTP server on {address}");
+    Ok(Background::start(|stopped| serve(listener, pages, stopped)))
 }
 
 /// Work beside the operator, until it is told to end.
