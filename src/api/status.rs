@@ -274,7 +274,8 @@ impl fmt::Display for ConditionType {
     }
 }
 
-/// Why something happened: the `reason` of conditions and the category of every failure.
+/// Why something happened: the reasons of conditions that are the operator's own. Those of sources are in
+/// [`source::Reason`](crate::source::Reason), those of the cluster in [`helm_kube::Reason`]; `docs/conditions.md` has all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[expect(
     missing_docs,
@@ -284,20 +285,7 @@ pub enum Reason {
     // Chart sources.
     IncompleteChartSource,
     SourceInvalid,
-    Cloning,
-    AuthFailed,
-    HostKeyMismatch,
-    SourceUnreachable,
-    SourceTimeout,
-    RepositoryNotFound,
-    RefNotFound,
-    PathNotFound,
-    ChartNotFound,
     ChartInvalid,
-    ChartTooLarge,
-    DependencyFailed,
-    SecretNotFound,
-    ChartFetchFailed,
     // Values.
     ValuesNotFound,
     ValuesInvalid,
@@ -310,49 +298,27 @@ pub enum Reason {
     InvalidReleaseName,
     InvalidSpec,
     OwnedByOther,
-    StorageFailed,
     CrossNamespaceDenied,
-    ImpersonationFailed,
     KubeConfigInvalid,
+    KubeConfigNotFound,
+    ServerUnavailable,
     // Actions.
     InstallSucceeded,
-    InstallFailed,
     UpgradeSucceeded,
     UpgradeFailed,
-    RollbackSucceeded,
     RollbackFailed,
     UninstallFailed,
-    HookFailed,
     TestFailed,
     TestSucceeded,
-    WaitTimeout,
-    NamespaceNotFound,
-    Forbidden,
-    Conflict,
-    Invalid,
-    ServerUnavailable,
-    RecordTooLarge,
-    RetriesExhausted,
     DriftDetected,
     DriftCorrected,
     Panicked,
     // States.
-    Suspended,
-    Progressing,
     GatePassed,
     GateNotPassed,
     GateCheckFailed,
     DependencyCycle,
     UpToDate,
-    Recovered,
-}
-
-impl Reason {
-    /// The word.
-    #[must_use]
-    pub fn as_str(self) -> Cow<'static, str> {
-        Cow::Owned(format!("{self:?}"))
-    }
 }
 
 impl fmt::Display for Reason {
@@ -405,9 +371,9 @@ impl HelmReleaseStatus {
     /// Whether live objects were found to differ from the release, and nobody has mended it yet.
     #[must_use]
     pub fn has_drifted(&self) -> bool {
-        let drift = Reason::DriftDetected.as_str();
+        let drift = Reason::DriftDetected.to_string();
         self.condition("Degraded").is_some_and(|degraded| {
-            degraded.status == ConditionStatus::True && degraded.reason.as_deref() == Some(&*drift)
+            degraded.status == ConditionStatus::True && degraded.reason.as_ref() == Some(&drift)
         })
     }
 }

@@ -205,7 +205,7 @@ impl Clusters {
             let message = format!("Secret {secret}, which spec.kubeConfig names, does not exist");
             return Err(Trouble::new(
                 Stage::Decision,
-                Reason::KubeConfigInvalid,
+                Reason::KubeConfigNotFound,
                 message,
             ));
         };

@@ -190,7 +190,7 @@ impl Removal<'_> {
         let account = self.context.settings.default_service_account.as_deref();
         match self.context.clusters.target(self.release, account).await {
             Ok(cluster) => Ok(Some(cluster)),
-            Err(trouble) if trouble.message.ends_with("does not exist") => Ok(None),
+            Err(trouble) if trouble.has_reason(Reason::KubeConfigNotFound) => Ok(None),
             Err(trouble) => Err(Failure {
                 retried: true,
                 ..trouble.failure()
@@ -365,15 +365,11 @@ impl Removal<'_> {
         let mut edit = self.edit();
         edit.uninstall_failed(failure);
         let after = edit.into_status();
-        let story = |status: &crate::api::HelmReleaseStatus| {
-            (
-                status.phase,
-                status
-                    .condition("Ready")
-                    .and_then(|ready| ready.message.clone()),
-            )
+        let told = |status: &crate::api::HelmReleaseStatus| {
+            let ready = status.condition("Ready");
+            ready.and_then(|ready| ready.message.clone())
         };
-        let is_news = story(&before).1 != story(&after).1;
+        let is_news = told(&before) != told(&after);
         if let Err(error) = self.context.status.write(self.release, after).await {
             tracing::warn!(release = %self.release.key(), %error, "status not written");
         }

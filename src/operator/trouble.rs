@@ -45,6 +45,10 @@ impl Trouble {
         self
     }
 
+    pub(crate) fn has_reason(&self, reason: Reason) -> bool {
+        self.reason == reason.to_string()
+    }
+
     /// The text, with 1.4's prefix.
     pub(crate) fn text(&self) -> String {
         let prefix = match self.stage {

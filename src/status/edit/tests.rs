@@ -44,7 +44,7 @@ fn phases_conditions_and_sentences_are_those_of_1_4() {
             "Chart fetch was successful for Helm release 'web' in 'apps'.",
         ),
         (
-            |e| e.chart_fetch_failed(&Failure::stalled(Reason::RefNotFound, "no branch x")),
+            |e| e.chart_fetch_failed(&Failure::stalled(Reason::ChartInvalid, "no branch x")),
             Some(Phase::ChartFetchFailed),
             Type::Released,
             ConditionStatus::False,

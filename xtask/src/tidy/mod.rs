@@ -3,6 +3,7 @@
 mod faults;
 mod imports;
 mod packages;
+mod reasons;
 mod sources;
 
 use std::fmt;
@@ -47,6 +48,7 @@ pub(crate) fn run() -> Result<()> {
 fn complaints() -> Result<Vec<Complaint>> {
     let mut complaints = packages::check(&all_packages()?);
     complaints.extend(faults::check(root()));
+    complaints.extend(reasons::check(root()));
     for file in rust_files(root())? {
         let text = fs::read_to_string(root().join(&file))
             .with_context(|| format!("reading {}", file.display()))?;
