@@ -1,7 +1,7 @@
 //! One lock file per release, held with `flock` while the release is read and changed.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -44,6 +44,18 @@ fn fresh_name(host: &str) -> String {
     let nanoseconds = since.unwrap_or_default().as_nanos();
     format!("{host}_{}_{nanoseconds:x}", std::process::id())
 }
+
+/// The name in a file; none where a crash or a full disk has left something else there.
+fn read_name(path: &Path) -> io::Result<Option<String>> {
+    let mut known = Vec::new();
+    let limit = LONGEST_IDENTITY + 1;
+    File::open(path)?.take(limit).read_to_end(&mut known)?;
+    let name = String::from_utf8(known).ok();
+    Ok(name.filter(|name| name.len() as u64 <= LONGEST_IDENTITY))
+}
+
+/// The most bytes of an identity: the name of a host has at most 253.
+const LONGEST_IDENTITY: u64 = 511;
 
 /// Why a lock could not be taken or its directory not be used.
 #[derive(Debug, thiserror::Error)]
@@ -130,9 +142,10 @@ impl ReleaseLocks {
                 _file: None,
             });
         }
-        let known = std::fs::read_to_string(&path).map_err(io)?;
-        let is_ours = known.len() < 512 && known.starts_with(&format!("{host}_"));
-        let name = if is_ours { known } else { fresh_name(host) };
+        let name = match read_name(&path).map_err(io)? {
+            Some(known) if known.starts_with(&format!("{host}_")) => known,
+            _ => fresh_name(host),
+        };
         std::fs::write(&path, &name).map_err(io)?;
         Ok(Identity {
             name,
@@ -322,6 +335,18 @@ mod tests {
         drop(first);
         assert_eq!(locks.identity("host").unwrap().name(), name);
         assert_ne!(locks.identity("elsewhere").unwrap().name(), name);
+    }
+
+    #[test]
+    fn what_is_no_name_in_the_file_of_the_identity_is_replaced() {
+        let (directory, locks) = locks();
+        let long = format!("host_{}", "x".repeat(600));
+        for left in [&b"host_\xff\xfe"[..], long.as_bytes(), b"", b"\0\0\0\0"] {
+            std::fs::write(directory.path().join("locks/.identity"), left).unwrap();
+            let name = locks.identity("host").unwrap().name().to_owned();
+            assert!(name.len() < 100 && name.starts_with("host_"), "{name:?}");
+            assert_eq!(locks.identity("host").unwrap().name(), name);
+        }
     }
 
     #[test]
