@@ -16,6 +16,8 @@ use crate::lock::Leadership;
 
 /// The most bytes that are passed on: those of a hook.
 const MAX_BODY: usize = 4 << 20;
+/// The most bytes of the leader's answer, which is a line of text.
+const MAX_ANSWER: usize = 64 << 10;
 /// How long a body may take to come.
 const MAX_TIME: Duration = Duration::from_secs(10);
 /// The most requests that are passed on at a time.
@@ -104,7 +106,8 @@ async fn answered(answer: reqwest::Response) -> Response {
     if let Some(kind) = answer.headers().get(header::CONTENT_TYPE) {
         headers.insert(header::CONTENT_TYPE, kind.clone());
     }
-    match answer.bytes().await {
+    let body = Body::from_stream(answer.bytes_stream());
+    match to_bytes(body, MAX_ANSWER).await {
         Ok(body) => (status, headers, body).into_response(),
         Err(_) => StatusCode::BAD_GATEWAY.into_response(),
     }
