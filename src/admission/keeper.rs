@@ -141,15 +141,15 @@ impl CertificateKeeper {
             None if !leads => return Ok(()),
             known => self.renew(own, client, found, known).await?,
         };
-        if leads {
-            trust(own, client, &current.authorities).await?;
-        }
         if self.identity.set(&current.certificate, &current.key)? {
             tracing::info!(
                 "the webhook serves a certificate of Secret {}/{}",
                 own.namespace,
                 own.secret
             );
+        }
+        if leads {
+            trust(own, client, &current.authorities).await?;
         }
         Ok(())
     }
@@ -169,7 +169,11 @@ impl CertificateKeeper {
             Some(Ok(new)) => new,
             _ => Issued::new(&own.names(), own.lasts)?,
         };
-        trust(own, client, &new.authorities).await.ok();
+        match trust(own, client, &new.authorities).await {
+            // Who is not configured is asked by nobody, and needs nobody's trust.
+            Ok(()) | Err(KeepError::NotConfigured(_)) => {}
+            Err(error) => return Err(error),
+        }
         let secrets: Api<Secret> = Api::namespaced(client.clone(), &own.namespace);
         let post = PostParams::default();
         let wanted = secret(own, found.as_ref(), &new);
