@@ -2,7 +2,7 @@
 
 use testkit::{Fault, Victim};
 
-use crate::support::{Lone, lone_plane, records, text};
+use crate::support::{POLLS, Solo, records, text};
 
 /// The template of a second object.
 const SECOND: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: '{{ .Release.Name }}-second'}\ndata: {version: '{{ .Chart.Version }}'}\n";
@@ -22,38 +22,38 @@ const WRITES: [&str; 7] = [
 /// itself.
 fn killed_in_upgrade(name: &str, write: usize, fault: fn(Victim) -> Fault) {
     // The status loop would write between the writes of the table.
-    let flags = ["--workers=1", "--status-update-interval=10m"];
-    let mut lone = Lone::start(lone_plane(), name, &flags);
-    lone.repository
+    let flags = [POLLS, "--workers=1", "--status-update-interval=10m"];
+    let mut solo = Solo::new(name, &flags);
+    solo.repository
         .write("charts/hello/templates/second.yaml", SECOND)
         .unwrap();
-    lone.repository.commit("Add an object").unwrap();
-    lone.install("hello");
-    let uid = text(&lone.config_map("hello").unwrap(), "/metadata/uid");
-    let controls = lone.rig.daemon.controls();
-    lone.proxy.traffic().forget();
-    lone.proxy
+    solo.repository.commit("Add an object").unwrap();
+    solo.install("hello");
+    let uid = text(&solo.config_map("hello").unwrap(), "/metadata/uid");
+    let controls = solo.rig.daemon.controls();
+    solo.proxy.traffic().forget();
+    solo.proxy
         .traffic()
         .fault_at_write(write, fault(Victim::from(controls.clone())));
-    let commit = lone.push("1.1.0");
+    let commit = solo.push("1.1.0");
     controls.wait(crate::support::LIMIT).unwrap();
-    check_writes(&lone, write);
-    lone.proxy.traffic().heal();
-    lone.rig.daemon.start_again().unwrap();
-    lone.deployed("hello", &commit);
-    let records = records(lone.rig.plane, &lone.namespace, "hello");
+    check_writes(&solo, write);
+    solo.proxy.traffic().heal();
+    solo.bench.rig.daemon.start_again().unwrap();
+    solo.deployed("hello", &commit);
+    let records = records(solo.rig.plane, &solo.namespace, "hello");
     let wanted = [(1, "superseded".to_owned()), (2, "deployed".to_owned())];
     assert_eq!(records, wanted);
-    let map = lone.config_map("hello").unwrap();
+    let map = solo.config_map("hello").unwrap();
     assert_eq!(text(&map, "/metadata/uid"), uid, "it was made anew");
-    let second = lone.config_map("hello-second").unwrap();
+    let second = solo.config_map("hello-second").unwrap();
     assert_eq!(text(&second, "/data/version"), "1.1.0");
-    lone.helm(&["status", "hello"]);
+    solo.helm(&["status", "hello"]);
 }
 
 /// The writes until the kill are those of the table, so that the names of the windows are true.
-fn check_writes(lone: &Lone<'_>, write: usize) {
-    let exchanges = lone.proxy.traffic().exchanges();
+fn check_writes(solo: &Solo<'_>, write: usize) {
+    let exchanges = solo.proxy.traffic().exchanges();
     let writes: Vec<_> = exchanges.iter().filter(|it| it.write.is_some()).collect();
     assert_eq!(writes.len(), write);
     for (made, wanted) in writes.iter().zip(WRITES) {
@@ -102,29 +102,29 @@ fn a_kill_before_the_status_tells_of_an_upgrade() {
 /// there is something new to do.
 #[test]
 fn twenty_kills_of_the_daemon_in_a_row_are_survived() {
-    let mut lone = Lone::start(lone_plane(), "kills", &[]);
-    lone.install("hello");
+    let mut solo = Solo::new("kills", &[POLLS]);
+    solo.install("hello");
     let mut pushes = 1;
-    let mut commit = lone.push("1.1.0");
+    let mut commit = solo.push("1.1.0");
     for kill in 0..20 {
-        lone.proxy.traffic().forget();
-        let controls = lone.rig.daemon.controls();
+        solo.proxy.traffic().forget();
+        let controls = solo.rig.daemon.controls();
         let fault = Fault::KillAfter(Victim::from(controls.clone()));
-        lone.proxy.traffic().fault_at(12 + kill % 10, fault);
-        lone.until("it is killed", || {
-            let release = lone.rig.release(&lone.namespace, "hello").unwrap();
+        solo.proxy.traffic().fault_at(12 + kill % 10, fault);
+        solo.until("it is killed", || {
+            let release = solo.rig.release(&solo.namespace, "hello").unwrap();
             if text(&release, "/status/revision") == commit {
                 pushes += 1;
-                commit = lone.push(&format!("1.{pushes}.0"));
+                commit = solo.push(&format!("1.{pushes}.0"));
             }
             controls.try_wait().unwrap().is_some()
         });
-        lone.proxy.traffic().heal();
-        lone.rig.daemon.spawn_again().unwrap();
+        solo.proxy.traffic().heal();
+        solo.bench.rig.daemon.spawn_again().unwrap();
     }
-    lone.rig.daemon.wait_until_ready().unwrap();
-    lone.deployed("hello", &commit);
-    let records = lone.records("hello");
+    solo.rig.daemon.wait_until_ready().unwrap();
+    solo.deployed("hello", &commit);
+    let records = solo.records("hello");
     let states: Vec<&str> = records.iter().map(|(_, status)| status.as_str()).collect();
     let (newest, older) = states.split_last().unwrap();
     assert_eq!(*newest, "deployed", "{records:?}");

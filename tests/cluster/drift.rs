@@ -2,58 +2,52 @@
 
 use serde_json::Value;
 
-use crate::support::{Lone, condition, lone_plane, text};
+use crate::support::{POLLS, Solo, condition, message, text};
 
 const MENDED: &str = "False DriftCorrected";
 
 /// A daemon with the release `hello`, which is looked at each second.
-fn deployed<'a>(name: &str, detection: &str) -> Lone<'a> {
-    let lone = Lone::start(lone_plane(), name, &[]);
-    lone.apply(
+fn deployed(name: &str, detection: &str) -> Solo<'static> {
+    let solo = Solo::new(name, &[POLLS]);
+    solo.apply(
         "hello",
         &format!(
             "interval: 1s\nretry: {{backoff: 1s, maxBackoff: 4s}}\ndriftDetection: {detection}"
         ),
     );
-    lone.wait("hello", testkit::is_ready);
-    lone
+    solo.wait("hello", testkit::is_ready);
+    solo
 }
 
-fn edit(lone: &Lone<'_>, patch: &str) {
+fn edit(solo: &Solo<'_>, patch: &str) {
     let patch = format!("--patch={patch}");
-    lone.kubectl(&["patch", "configmap", "hello", &patch]);
+    solo.kubectl(&["patch", "configmap", "hello", &patch]);
 }
 
 /// Waits for a word in the condition `Degraded`.
-fn degraded(lone: &Lone<'_>, expected: &str) -> Value {
-    lone.wait("hello", |release| {
+fn degraded(solo: &Solo<'_>, expected: &str) -> Value {
+    solo.wait("hello", |release| {
         condition(release, "Degraded") == expected
     })
 }
 
-fn message(release: &Value) -> String {
-    let conditions = release["status"]["conditions"].as_array().unwrap();
-    let degraded = conditions.iter().find(|found| found["type"] == "Degraded");
-    text(degraded.unwrap(), "/message")
-}
-
 /// How many Events there are with this reason, once there is one.
-fn told(lone: &Lone<'_>, reason: &str) -> usize {
-    let path = format!("/api/v1/namespaces/{}/events", lone.namespace);
+fn told(solo: &Solo<'_>, reason: &str) -> usize {
+    let path = format!("/api/v1/namespaces/{}/events", solo.namespace);
     let count = || {
-        let list = lone.rig.plane.get(&path).unwrap();
+        let list = solo.rig.plane.get(&path).unwrap();
         let items = list["items"].as_array().unwrap();
         items
             .iter()
             .filter(|event| event["reason"] == reason)
             .count()
     };
-    lone.until(reason, || count() > 0);
+    solo.until(reason, || count() > 0);
     count()
 }
 
-fn gauge(lone: &Lone<'_>) -> bool {
-    let metrics = lone.rig.daemon.get("/metrics").unwrap().1;
+fn gauge(solo: &Solo<'_>) -> bool {
+    let metrics = solo.rig.daemon.get("/metrics").unwrap().1;
     let line = metrics
         .lines()
         .find(|line| line.starts_with("helm_operator_release_drifted{"));
@@ -62,101 +56,101 @@ fn gauge(lone: &Lone<'_>) -> bool {
 
 #[test]
 fn drift_is_reported_once_and_left_alone() {
-    let lone = deployed("drift-warn", "{mode: warn}");
-    assert!(!gauge(&lone));
-    edit(&lone, r#"{"data":{"greeting":"a canary"}}"#);
-    let release = degraded(&lone, "True DriftDetected");
+    let solo = deployed("drift-warn", "{mode: warn}");
+    assert!(!gauge(&solo));
+    edit(&solo, r#"{"data":{"greeting":"a canary"}}"#);
+    let release = degraded(&solo, "True DriftDetected");
     assert!(testkit::is_ready(&release));
-    let said = message(&release);
+    let said = message(&release, "Degraded");
     assert!(
         said.contains("/data/greeting changed") && !said.contains("canary"),
         "{said}"
     );
-    lone.until("the metric tells", || gauge(&lone));
+    solo.until("the metric tells", || gauge(&solo));
     // Another difference is no news in an Event, and it is in the condition.
-    edit(&lone, r#"{"data":{"revision":"7"}}"#);
-    lone.wait("hello", |release| {
-        message(release).contains("/data/revision")
+    edit(&solo, r#"{"data":{"revision":"7"}}"#);
+    solo.wait("hello", |release| {
+        message(release, "Degraded").contains("/data/revision")
     });
-    assert_eq!(told(&lone, "DriftDetected"), 1);
-    lone.greets("hello", "a canary");
-    edit(&lone, r#"{"data":{"greeting":"hello","revision":"1"}}"#);
-    degraded(&lone, MENDED);
-    assert_eq!(told(&lone, "DriftCorrected"), 1);
-    lone.until("the metric tells no more", || !gauge(&lone));
-    assert_eq!(lone.records("hello").len(), 1);
+    assert_eq!(told(&solo, "DriftDetected"), 1);
+    solo.greets("hello", "a canary");
+    edit(&solo, r#"{"data":{"greeting":"hello","revision":"1"}}"#);
+    degraded(&solo, MENDED);
+    assert_eq!(told(&solo, "DriftCorrected"), 1);
+    solo.until("the metric tells no more", || !gauge(&solo));
+    assert_eq!(solo.records("hello").len(), 1);
 }
 
 #[test]
 fn drift_is_mended_without_a_new_revision_and_ignored_where_the_spec_says() {
     let detection =
         "{mode: enabled, ignore: [{paths: [/data/revision], target: {kind: ConfigMap}}]}";
-    let lone = deployed("drift-mend", detection);
-    edit(&lone, r#"{"data":{"greeting":"other","revision":"7"}}"#);
-    let said = message(&degraded(&lone, MENDED));
+    let solo = deployed("drift-mend", detection);
+    edit(&solo, r#"{"data":{"greeting":"other","revision":"7"}}"#);
+    let said = message(&degraded(&solo, MENDED), "Degraded");
     assert!(
         said.contains("/data/greeting changed") && !said.contains("revision"),
         "{said}"
     );
-    lone.greets("hello", "hello");
-    lone.kubectl(&["delete", "configmap", "hello"]);
-    lone.greets("hello", "hello");
-    assert!(told(&lone, "DriftCorrected") >= 1);
-    assert_eq!(lone.records("hello").len(), 1);
-    assert!(!gauge(&lone));
+    solo.greets("hello", "hello");
+    solo.kubectl(&["delete", "configmap", "hello"]);
+    solo.greets("hello", "hello");
+    assert!(told(&solo, "DriftCorrected") >= 1);
+    assert_eq!(solo.records("hello").len(), 1);
+    assert!(!gauge(&solo));
 }
 
 #[test]
 fn what_drifted_while_the_daemon_was_away_is_mended_after_its_start() {
-    let mut lone = deployed("drift-away", "{mode: enabled}");
-    lone.rig.daemon.kill().unwrap();
-    edit(&lone, r#"{"data":{"greeting":"other"}}"#);
-    lone.rig.daemon.start_again().unwrap();
-    lone.greets("hello", "hello");
-    assert_eq!(lone.records("hello").len(), 1);
+    let mut solo = deployed("drift-away", "{mode: enabled}");
+    solo.rig.daemon.kill().unwrap();
+    edit(&solo, r#"{"data":{"greeting":"other"}}"#);
+    solo.bench.rig.daemon.start_again().unwrap();
+    solo.greets("hello", "hello");
+    assert_eq!(solo.records("hello").len(), 1);
 }
 
 #[test]
 fn drift_that_cannot_be_mended_is_tried_again_after_pauses_until_it_can() {
-    let lone = deployed("drift-stuck", "{mode: enabled}");
+    let solo = deployed("drift-stuck", "{mode: enabled}");
     // An immutable ConfigMap refuses to be as the release says.
-    edit(&lone, r#"{"immutable":true,"data":{"greeting":"other"}}"#);
-    let said = message(&degraded(&lone, "True DriftDetected"));
+    edit(&solo, r#"{"immutable":true,"data":{"greeting":"other"}}"#);
+    let said = message(&degraded(&solo, "True DriftDetected"), "Degraded");
     assert!(
         said.contains("cannot be mended") && said.contains("immutable"),
         "{said}"
     );
-    assert_eq!(told(&lone, "DriftDetected"), 1);
-    lone.greets("hello", "other");
-    lone.kubectl(&["delete", "configmap", "hello"]);
-    degraded(&lone, MENDED);
-    lone.greets("hello", "hello");
-    assert_eq!(lone.records("hello").len(), 1);
-    assert_eq!(told(&lone, "DriftDetected"), 1);
+    assert_eq!(told(&solo, "DriftDetected"), 1);
+    solo.greets("hello", "other");
+    solo.kubectl(&["delete", "configmap", "hello"]);
+    degraded(&solo, MENDED);
+    solo.greets("hello", "hello");
+    assert_eq!(solo.records("hello").len(), 1);
+    assert_eq!(told(&solo, "DriftDetected"), 1);
 }
 
 /// A gate holds the next change back, for days perhaps; what is deployed is looked after all the same.
 #[test]
 fn drift_is_mended_while_the_next_change_waits_at_a_gate() {
-    let lone = Lone::start(lone_plane(), "drift-gate", &[]);
+    let solo = Solo::new("drift-gate", &[POLLS]);
     let spec =
         "interval: 1s\nretry: {backoff: 1s, maxBackoff: 4s}\ndriftDetection: {mode: enabled}";
-    lone.apply("hello", spec);
-    lone.wait("hello", testkit::is_ready);
+    solo.apply("hello", spec);
+    solo.wait("hello", testkit::is_ready);
     let gate = "gates: [{name: ops, type: ManualApproval, checkInterval: 1h}]";
-    lone.apply(
+    solo.apply(
         "hello",
         &format!("{spec}\nvalues: {{greeting: next}}\n{gate}"),
     );
-    lone.wait("hello", |release| {
+    solo.wait("hello", |release| {
         text(release, "/status/phase") == "Pending"
     });
-    edit(&lone, r#"{"data":{"greeting":"other"}}"#);
-    let said = message(&degraded(&lone, MENDED));
+    edit(&solo, r#"{"data":{"greeting":"other"}}"#);
+    let said = message(&degraded(&solo, MENDED), "Degraded");
     assert!(said.contains("/data/greeting changed"), "{said}");
-    lone.greets("hello", "hello");
-    assert_eq!(lone.records("hello").len(), 1);
+    solo.greets("hello", "hello");
+    assert_eq!(solo.records("hello").len(), 1);
     let map = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: approval-hello}\ndata: {approved: \"true\"}\n";
-    lone.rig.apply(&lone.namespace, map).unwrap();
-    lone.greets("hello", "next");
+    solo.rig.apply(&solo.namespace, map).unwrap();
+    solo.greets("hello", "next");
 }

@@ -128,18 +128,14 @@ fn a_gate_opens_when_an_object_of_another_kind_is_ready() {
         message(release, "Gate-claim").contains("not ready")
     });
     let took = opened_by(&bench, "hello", || {
-        let mut kubectl = bench.rig.plane.kubectl().unwrap();
-        kubectl.args([
+        bench.kubectl(&[
             "patch",
             "pvc",
             "disk",
             "--subresource=status",
             "--type=merge",
             "--patch={\"status\":{\"phase\":\"Bound\"}}",
-            "--namespace",
-            &bench.namespace,
         ]);
-        testkit::run(&mut kubectl).unwrap();
     });
     assert!(took < AT_ONCE, "{took:?}");
 }

@@ -2,17 +2,7 @@
 
 use std::time::Instant;
 
-use testkit::run;
-
 use crate::support::{Bench, LIMIT, condition, message, text};
-
-fn kubectl(bench: &Bench, arguments: &[&str]) -> String {
-    let mut kubectl = bench.rig.plane.kubectl().unwrap();
-    run(kubectl
-        .args(arguments)
-        .args(["--namespace", &bench.namespace]))
-    .unwrap()
-}
 
 /// What the daemon has logged about a release, how often.
 fn logged(bench: &Bench, name: &str, words: &str) -> usize {
@@ -57,7 +47,7 @@ fn an_uninstall_may_keep_the_records() {
     let bench = Bench::new("uninstall-keep");
     bench.apply("hello", "uninstall: {keepHistory: true}");
     bench.ready("hello");
-    kubectl(&bench, &["delete", "hr", "hello", "--timeout=60s"]);
+    bench.kubectl(&["delete", "hr", "hello", "--timeout=60s"]);
     assert_eq!(bench.records("hello"), [(1, "uninstalled".to_owned())]);
     assert_eq!(bench.greeting("hello"), None);
     // The name can be used again, and the records go on.
@@ -85,7 +75,7 @@ fn an_uninstall_runs_its_hooks_unless_it_shall_not() {
             .unwrap();
         bench.apply("hello", more);
         bench.ready("hello");
-        kubectl(&bench, &["delete", "hr", "hello", "--timeout=60s"]);
+        bench.kubectl(&["delete", "hr", "hello", "--timeout=60s"]);
         let path = format!("/api/v1/namespaces/{}/configmaps/farewell", bench.namespace);
         assert_eq!(bench.rig.plane.get(&path).is_ok(), expected, "{name}");
     }
@@ -102,10 +92,7 @@ fn with_clinging_object(bench: &Bench) {
 
 fn let_go(bench: &Bench) {
     let patch = "--patch={\"metadata\":{\"finalizers\":null}}";
-    kubectl(
-        bench,
-        &["patch", "configmap", "clinging", "--type=merge", patch],
-    );
+    bench.kubectl(&["patch", "configmap", "clinging", "--type=merge", patch]);
 }
 
 fn until_gone(bench: &Bench) {
@@ -125,7 +112,7 @@ fn an_uninstall_that_waits_fails_when_its_time_is_over_and_is_tried_again() {
         "retry: {backoff: 1s, maxBackoff: 1s}\nuninstall: {wait: true, timeout: 1s}",
     );
     bench.ready("hello");
-    kubectl(&bench, &["delete", "hr", "hello", "--wait=false"]);
+    bench.kubectl(&["delete", "hr", "hello", "--wait=false"]);
     let failed = bench.wait("hello", |release| {
         text(release, "/status/phase") == "UninstallFailed"
     });
@@ -146,7 +133,7 @@ fn an_uninstall_that_does_not_wait_leaves_what_clings_to_itself() {
     with_clinging_object(&bench);
     bench.apply("hello", "");
     bench.ready("hello");
-    kubectl(&bench, &["delete", "hr", "hello", "--timeout=60s"]);
+    bench.kubectl(&["delete", "hr", "hello", "--timeout=60s"]);
     assert_eq!(bench.records("hello"), []);
     let path = format!("/api/v1/namespaces/{}/configmaps/clinging", bench.namespace);
     let left = bench.rig.plane.get(&path).unwrap();

@@ -62,16 +62,7 @@ fn a_deleted_helm_release_takes_its_release_with_it() {
     let bench = Bench::new("delete");
     bench.apply("hello", "");
     bench.ready("hello");
-    let mut kubectl = bench.rig.plane.kubectl().unwrap();
-    kubectl.args([
-        "delete",
-        "hr",
-        "hello",
-        "--timeout=60s",
-        "--namespace",
-        &bench.namespace,
-    ]);
-    testkit::run(&mut kubectl).unwrap();
+    bench.kubectl(&["delete", "hr", "hello", "--timeout=60s"]);
     assert_eq!(bench.greeting("hello"), None);
     assert_eq!(bench.records("hello"), []);
 }
@@ -81,26 +72,8 @@ fn an_abandoned_release_stays() {
     let bench = Bench::new("abandon");
     bench.apply("hello", "");
     bench.ready("hello");
-    let mut kubectl = bench.rig.plane.kubectl().unwrap();
-    kubectl.args([
-        "annotate",
-        "hr",
-        "hello",
-        "helm.fluxcd.io/abandon=true",
-        "--namespace",
-        &bench.namespace,
-    ]);
-    testkit::run(&mut kubectl).unwrap();
-    let mut kubectl = bench.rig.plane.kubectl().unwrap();
-    kubectl.args([
-        "delete",
-        "hr",
-        "hello",
-        "--timeout=60s",
-        "--namespace",
-        &bench.namespace,
-    ]);
-    testkit::run(&mut kubectl).unwrap();
+    bench.kubectl(&["annotate", "hr", "hello", "helm.fluxcd.io/abandon=true"]);
+    bench.kubectl(&["delete", "hr", "hello", "--timeout=60s"]);
     assert_eq!(bench.greeting("hello").as_deref(), Some("hello"));
     assert_eq!(bench.records("hello"), [(1, "deployed".to_owned())]);
 }

@@ -1,10 +1,10 @@
 //! What people do behind the operator's back has an outcome that does not depend on chance.
 
-use crate::support::{Lone, condition, lone_plane, text};
+use crate::support::{POLLS, Solo, condition, text};
 
-fn released(lone: &Lone<'_>) -> Vec<(i64, String)> {
-    lone.install("hello");
-    lone.records("hello")
+fn released(solo: &Solo<'_>) -> Vec<(i64, String)> {
+    solo.install("hello");
+    solo.records("hello")
 }
 
 fn states(of: &[(i64, &str)]) -> Vec<(i64, String)> {
@@ -29,91 +29,87 @@ fn chart() -> testkit::ScratchDir {
 
 #[test]
 fn an_upgrade_by_hand_is_taken_back() {
-    let lone = Lone::start(lone_plane(), "by-hand", &[]);
-    released(&lone);
+    let solo = Solo::new("by-hand", &[POLLS]);
+    released(&solo);
     let chart = chart();
     let path = chart.path().to_str().unwrap();
-    lone.helm(&[
+    solo.helm(&[
         "upgrade",
         "hello",
         path,
         "--set=greeting=mine",
         "--force-conflicts",
     ]);
-    lone.greets("hello", "hello");
-    lone.until("three revisions", || {
-        lone.records("hello") == states(&[(1, "superseded"), (2, "superseded"), (3, "deployed")])
+    solo.greets("hello", "hello");
+    solo.until("three revisions", || {
+        solo.records("hello") == states(&[(1, "superseded"), (2, "superseded"), (3, "deployed")])
     });
 }
 
 #[test]
 fn a_rollback_by_hand_is_taken_back() {
-    let lone = Lone::start(lone_plane(), "back", &[]);
-    released(&lone);
-    lone.apply("hello", "values: {greeting: second}");
-    lone.greets("hello", "second");
-    lone.until("settled", || {
-        lone.records("hello") == states(&[(1, "superseded"), (2, "deployed")])
+    let solo = Solo::new("back", &[POLLS]);
+    released(&solo);
+    solo.apply("hello", "values: {greeting: second}");
+    solo.greets("hello", "second");
+    solo.until("settled", || {
+        solo.records("hello") == states(&[(1, "superseded"), (2, "deployed")])
     });
-    lone.helm(&["rollback", "hello", "1", "--force-conflicts"]);
-    lone.until("the second again", || lone.records("hello").len() == 4);
-    lone.greets("hello", "second");
+    solo.helm(&["rollback", "hello", "1", "--force-conflicts"]);
+    solo.until("the second again", || solo.records("hello").len() == 4);
+    solo.greets("hello", "second");
 }
 
 #[test]
 fn an_uninstall_by_hand_is_taken_back() {
-    let lone = Lone::start(lone_plane(), "gone", &[]);
-    released(&lone);
-    lone.helm(&["uninstall", "hello"]);
-    lone.greets("hello", "hello");
-    lone.until("installed", || {
-        lone.records("hello") == states(&[(1, "deployed")])
+    let solo = Solo::new("gone", &[POLLS]);
+    released(&solo);
+    solo.helm(&["uninstall", "hello"]);
+    solo.greets("hello", "hello");
+    solo.until("installed", || {
+        solo.records("hello") == states(&[(1, "deployed")])
     });
-    lone.helm(&["uninstall", "hello", "--keep-history"]);
-    lone.until("installed over the kept history", || {
-        lone.records("hello") == states(&[(1, "superseded"), (2, "deployed")])
+    solo.helm(&["uninstall", "hello", "--keep-history"]);
+    solo.until("installed over the kept history", || {
+        solo.records("hello") == states(&[(1, "superseded"), (2, "deployed")])
     });
-    lone.greets("hello", "hello");
+    solo.greets("hello", "hello");
 }
 
 #[test]
 fn a_record_that_was_deleted_or_spoilt_is_made_anew() {
-    let lone = Lone::start(lone_plane(), "spoilt", &[]);
-    released(&lone);
-    let uid = text(&lone.config_map("hello").unwrap(), "/metadata/uid");
-    lone.kubectl(&["delete", "secret", "sh.helm.release.v1.hello.v1"]);
-    lone.until("a record again", || {
-        lone.records("hello") == states(&[(1, "deployed")])
+    let solo = Solo::new("spoilt", &[POLLS]);
+    released(&solo);
+    let uid = text(&solo.config_map("hello").unwrap(), "/metadata/uid");
+    solo.kubectl(&["delete", "secret", "sh.helm.release.v1.hello.v1"]);
+    solo.until("a record again", || {
+        solo.records("hello") == states(&[(1, "deployed")])
     });
     let garbage = "--patch={\"data\":{\"release\":\"Z2FyYmFnZQ==\"}}";
     let record = "sh.helm.release.v1.hello.v1";
-    lone.kubectl(&["patch", "secret", record, "--type=merge", garbage]);
-    lone.apply("hello", "values: {greeting: again}");
-    lone.greets("hello", "again");
-    lone.until("the garbage is superseded", || {
-        lone.records("hello") == states(&[(1, "superseded"), (2, "deployed")])
+    solo.kubectl(&["patch", "secret", record, "--type=merge", garbage]);
+    solo.apply("hello", "values: {greeting: again}");
+    solo.greets("hello", "again");
+    solo.until("the garbage is superseded", || {
+        solo.records("hello") == states(&[(1, "superseded"), (2, "deployed")])
     });
-    lone.helm(&["status", "hello"]);
-    let map = lone.config_map("hello").unwrap();
+    solo.helm(&["status", "hello"]);
+    let map = solo.config_map("hello").unwrap();
     assert_eq!(text(&map, "/metadata/uid"), uid, "it was made anew");
 }
 
 #[test]
 fn a_name_that_is_taken_is_refused_and_left_alone() {
-    let lone = Lone::start(lone_plane(), "taken", &[]);
-    let before = released(&lone);
-    let url = lone.repository.url();
-    let second = format!(
-        "apiVersion: helm.fluxcd.io/v1\nkind: HelmRelease\nmetadata: {{name: second}}\nspec:\n  \
-         releaseName: hello\n  chart: {{git: \"{url}\", path: charts/hello, ref: main}}\n  \
-         values: {{greeting: mine}}\n"
-    );
-    lone.rig.apply(&lone.namespace, &second).unwrap();
-    lone.wait("second", |release| {
+    let solo = Solo::new("taken", &[POLLS]);
+    let before = released(&solo);
+    let second = solo.manifest("second", "values: {greeting: mine}");
+    let second = second.replace("releaseName: second", "releaseName: hello");
+    solo.rig.apply(&solo.namespace, &second).unwrap();
+    solo.wait("second", |release| {
         condition(release, "Ready") == "False OwnedByOther"
     });
     // Nor does it take anything with it when it goes.
-    lone.kubectl(&["delete", "helmrelease", "second"]);
-    lone.greets("hello", "hello");
-    assert_eq!(lone.records("hello"), before);
+    solo.kubectl(&["delete", "helmrelease", "second"]);
+    solo.greets("hello", "hello");
+    assert_eq!(solo.records("hello"), before);
 }

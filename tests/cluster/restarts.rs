@@ -18,7 +18,7 @@ fn with_slow_hook(solo: &Solo) {
 }
 
 /// An upgrade that has come to its hook.
-fn waiting_for_hook(name: &str, grace: &str) -> Solo {
+fn waiting_for_hook(name: &str, grace: &str) -> Solo<'static> {
     let plane = ControlPlane::shared_full().unwrap();
     testkit::apply_crd(plane).unwrap();
     let solo = Solo::on(plane, name, &[grace]);
@@ -98,14 +98,6 @@ fn r04_sigterm_during_a_hook_that_ends_within_the_grace_lets_the_upgrade_end() {
     assert_eq!(solo.records("late"), []);
 }
 
-fn kubectl(solo: &Solo, arguments: &[&str]) -> String {
-    let mut kubectl = solo.rig.plane.kubectl().unwrap();
-    run(kubectl
-        .args(arguments)
-        .args(["--namespace", &solo.namespace]))
-    .unwrap()
-}
-
 #[test]
 fn r07_what_is_created_and_deleted_while_the_daemon_is_down_leaves_nothing_behind() {
     let mut solo = Solo::new("r07-gone", &[]);
@@ -113,8 +105,8 @@ fn r07_what_is_created_and_deleted_while_the_daemon_is_down_leaves_nothing_behin
     solo.ready("kept");
     solo.rig.daemon.kill().unwrap();
     solo.apply("short", "");
-    kubectl(&solo, &["delete", "hr", "short"]);
-    kubectl(&solo, &["delete", "hr", "kept", "--wait=false"]);
+    solo.kubectl(&["delete", "hr", "short"]);
+    solo.kubectl(&["delete", "hr", "kept", "--wait=false"]);
     solo.bench.rig.daemon.start_again().unwrap();
     until("the release is uninstalled", || {
         solo.rig.release(&solo.namespace, "kept").is_err()
@@ -131,9 +123,9 @@ fn r07_an_object_that_was_replaced_by_another_of_its_name_keeps_one_release() {
     let first = solo.ready("hello");
     solo.rig.daemon.kill().unwrap();
     // Someone is in a hurry and takes the finalizer away.
-    kubectl(&solo, &["delete", "hr", "hello", "--wait=false"]);
+    solo.kubectl(&["delete", "hr", "hello", "--wait=false"]);
     let patch = "--patch={\"metadata\":{\"finalizers\":null}}";
-    kubectl(&solo, &["patch", "hr", "hello", "--type=merge", patch]);
+    solo.kubectl(&["patch", "hr", "hello", "--type=merge", patch]);
     solo.apply("hello", "values: {greeting: twin}");
     solo.bench.rig.daemon.start_again().unwrap();
     let second = solo.ready("hello");
@@ -141,7 +133,7 @@ fn r07_an_object_that_was_replaced_by_another_of_its_name_keeps_one_release() {
     assert_eq!(solo.greeting("hello").as_deref(), Some("twin"));
     let expected = [(1, "superseded".to_owned()), (2, "deployed".to_owned())];
     assert_eq!(solo.records("hello"), expected);
-    kubectl(&solo, &["delete", "hr", "hello", "--timeout=60s"]);
+    solo.kubectl(&["delete", "hr", "hello", "--timeout=60s"]);
     assert_eq!(solo.records("hello"), []);
 }
 
@@ -170,11 +162,11 @@ fn r07_what_happens_while_the_api_server_is_out_of_reach_is_seen_afterwards() {
     }
     solo.proxy.traffic().fault(Fault::Cut);
     solo.proxy.traffic().cut_streams();
-    kubectl(&solo, &["delete", "hr", "gone", "--wait=false"]);
+    solo.kubectl(&["delete", "hr", "gone", "--wait=false"]);
     solo.apply("changed", "values: {greeting: seen}");
     solo.apply("new", "");
     solo.apply("brief", "");
-    kubectl(&solo, &["delete", "hr", "brief"]);
+    solo.kubectl(&["delete", "hr", "brief"]);
     solo.proxy.traffic().heal();
     until("the release is uninstalled", || {
         solo.rig.release(&solo.namespace, "gone").is_err()

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use testkit::{ChartServer, ControlPlane, GitRepository, Rig, chart_archive, run};
 
-use crate::support::{BINARY, NOT_SOLO, condition, records, text};
+use crate::support::{BINARY, NOT_SOLO, condition, kubectl, records, text};
 
 /// Pods have to come up, and waits have to end in vain.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -129,11 +129,7 @@ impl Scene {
     }
 
     fn kubectl(&self, arguments: &[&str]) -> String {
-        let mut kubectl = rig().plane.kubectl().unwrap();
-        run(kubectl
-            .args(arguments)
-            .args(["--namespace", &self.namespace]))
-        .unwrap()
+        kubectl(rig().plane, &self.namespace, arguments)
     }
 
     fn object(&self, manifest: &str) {

@@ -30,15 +30,13 @@ fn the_status_has_one_writer_and_is_applied() {
     bench.wait("hello", |release| {
         testkit::is_ready(release) && text(release, "/status/releaseStatus") == "deployed"
     });
-    let mut kubectl = bench.rig.plane.kubectl().unwrap();
-    kubectl.args([
+    let shown = bench.kubectl(&[
         "get",
         "hr",
         "hello",
         "--output=json",
         "--show-managed-fields",
     ]);
-    let shown = run(kubectl.args(["--namespace", &bench.namespace])).unwrap();
     let of_status: Vec<_> = writers(&serde_json::from_str(&shown).unwrap())
         .into_iter()
         .filter(|(_, _, part)| part == "status")

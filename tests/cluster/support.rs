@@ -5,10 +5,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use testkit::{
-    ControlPlane, Daemon, DaemonOptions, FaultProxy, GitOptions, GitRepository, GitServer, Options,
-    Rig,
-};
+use testkit::{ControlPlane, DaemonOptions, FaultProxy, GitRepository, Rig};
 
 /// How long anything may take on a loaded machine.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);
@@ -36,6 +33,9 @@ pub(crate) fn shared() -> &'static Rig<'static> {
 /// What daemons that tests share leave to the daemons of single tests.
 pub(crate) const NOT_SOLO: &str = "--watch-label-selector=!solo";
 
+/// Finds pushes without being told, even of a daemon that is dead when they come.
+pub(crate) const POLLS: &str = "--git-poll-interval=1s";
+
 /// A namespace and a repository of its own for one test: on the shared rig, or on one of its own.
 pub(crate) struct Bench<R = &'static Rig<'static>> {
     pub(crate) rig: R,
@@ -46,19 +46,21 @@ pub(crate) struct Bench<R = &'static Rig<'static>> {
 }
 
 /// A daemon of its own for one test, behind a proxy that lets requests go wrong.
-pub(crate) struct Solo {
-    pub(crate) bench: Bench<Box<Rig<'static>>>,
-    pub(crate) proxy: FaultProxy<'static>,
+pub(crate) struct Solo<'a> {
+    pub(crate) bench: Bench<Box<Rig<'a>>>,
+    pub(crate) proxy: FaultProxy<'a>,
 }
 
-impl Solo {
+impl Solo<'static> {
     /// On the control plane without controllers.
     pub(crate) fn new(name: &str, flags: &[&str]) -> Self {
         // The CRD is there for all daemons of the plane.
         Self::on(shared().plane, name, flags)
     }
+}
 
-    pub(crate) fn on(plane: &'static ControlPlane, name: &str, flags: &[&str]) -> Self {
+impl<'a> Solo<'a> {
+    pub(crate) fn on(plane: &'a ControlPlane, name: &str, flags: &[&str]) -> Self {
         let proxy = FaultProxy::start(plane).unwrap();
         let namespace = plane.namespace(name).unwrap();
         let only = format!("--allow-namespace={namespace}");
@@ -85,10 +87,30 @@ impl Solo {
             .map(str::to_owned)
             .collect()
     }
+
+    /// Waits for something that no HelmRelease says.
+    pub(crate) fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
+        let end = Instant::now() + LIMIT;
+        while !holds() {
+            assert!(
+                Instant::now() < end,
+                "in vain: {what}\n{}",
+                self.rig.daemon.log()
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until the ConfigMap of a release says so.
+    pub(crate) fn greets(&self, name: &str, greeting: &str) {
+        self.until(&format!("{name} greets {greeting}"), || {
+            self.greeting(name).as_deref() == Some(greeting)
+        });
+    }
 }
 
-impl Deref for Solo {
-    type Target = Bench<Box<Rig<'static>>>;
+impl<'a> Deref for Solo<'a> {
+    type Target = Bench<Box<Rig<'a>>>;
 
     fn deref(&self) -> &Self::Target {
         &self.bench
@@ -121,134 +143,6 @@ fn manifest(repository: &GitRepository, name: &str, more: &str) -> String {
     )
 }
 
-/// A control plane without the shared daemon, which would work on the same releases.
-pub(crate) fn lone_plane() -> &'static ControlPlane {
-    static PLANE: OnceLock<ControlPlane> = OnceLock::new();
-    PLANE.get_or_init(|| {
-        let plane = ControlPlane::start(Options::default()).unwrap();
-        testkit::apply_crd(&plane).unwrap();
-        plane
-    })
-}
-
-/// A daemon of its own for one test, which works on one namespace, behind a proxy that makes its requests fail.
-pub(crate) struct Lone<'a> {
-    pub(crate) rig: Rig<'a>,
-    pub(crate) proxy: FaultProxy<'a>,
-    pub(crate) namespace: String,
-    pub(crate) repository: GitRepository,
-}
-
-impl<'a> Lone<'a> {
-    /// With the chart `charts/hello` 1.0.0 in the repository.
-    pub(crate) fn start(plane: &'a ControlPlane, name: &str, flags: &[&str]) -> Self {
-        let proxy = FaultProxy::start(plane).unwrap();
-        let git = GitServer::start(GitOptions::default()).unwrap();
-        let namespace = plane.namespace(name).unwrap();
-        let repository = git.repository("charts").unwrap();
-        write_chart(&repository, "1.0.0");
-        repository.commit("Add the chart").unwrap();
-        let only = format!("--allow-namespace={namespace}");
-        let own = [
-            only.as_str(),
-            "--charts-sync-interval=10m",
-            "--git-poll-interval=1s",
-        ];
-        let flags = [&own, flags].concat();
-        let options = DaemonOptions::local(BINARY, proxy.kubeconfig().unwrap(), &flags);
-        let daemon = Daemon::start(options).unwrap();
-        Self {
-            rig: Rig { plane, git, daemon },
-            proxy,
-            namespace,
-            repository,
-        }
-    }
-
-    /// Applies a HelmRelease of the chart; `more` are further lines of its spec.
-    pub(crate) fn apply(&self, name: &str, more: &str) {
-        let manifest = manifest(&self.repository, name, more);
-        self.rig.apply(&self.namespace, &manifest).unwrap();
-    }
-
-    /// Applies it and waits until it is deployed.
-    pub(crate) fn install(&self, name: &str) -> Value {
-        self.apply(name, "");
-        self.wait(name, testkit::is_ready)
-    }
-
-    /// Pushes a version of the chart; returns the commit.
-    pub(crate) fn push(&self, version: &str) -> String {
-        write_chart(&self.repository, version);
-        self.repository
-            .commit(&format!("Release {version}"))
-            .unwrap()
-    }
-
-    pub(crate) fn wait(&self, name: &str, enough: impl Fn(&Value) -> bool) -> Value {
-        self.rig
-            .wait_for(&self.namespace, name, LIMIT, enough)
-            .unwrap()
-    }
-
-    /// Waits until a commit is deployed.
-    pub(crate) fn deployed(&self, name: &str, commit: &str) -> Value {
-        self.wait(name, |release| {
-            text(release, "/status/revision") == commit && testkit::is_ready(release)
-        })
-    }
-
-    /// Waits until the ConfigMap of a release says so.
-    pub(crate) fn greets(&self, name: &str, greeting: &str) {
-        self.until(&format!("{name} greets {greeting}"), || {
-            let map = self.config_map(name);
-            map.is_some_and(|map| text(&map, "/data/greeting") == greeting)
-        });
-    }
-
-    /// Waits for something that no HelmRelease says.
-    pub(crate) fn until(&self, what: &str, mut holds: impl FnMut() -> bool) {
-        let end = Instant::now() + LIMIT;
-        while !holds() {
-            assert!(
-                Instant::now() < end,
-                "in vain: {what}\n{}",
-                self.rig.daemon.log()
-            );
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    pub(crate) fn config_map(&self, name: &str) -> Option<Value> {
-        let path = format!("/api/v1/namespaces/{}/configmaps/{name}", self.namespace);
-        self.rig.plane.get(&path).ok()
-    }
-
-    /// Revision and status of each record of a release.
-    pub(crate) fn records(&self, release: &str) -> Vec<(i64, String)> {
-        records(self.rig.plane, &self.namespace, release)
-    }
-
-    /// Runs a program on the namespace.
-    pub(crate) fn run(&self, mut program: std::process::Command, arguments: &[&str]) -> String {
-        testkit::run(
-            program
-                .args(["--namespace", &self.namespace])
-                .args(arguments),
-        )
-        .unwrap()
-    }
-
-    pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
-        self.run(self.rig.plane.kubectl().unwrap(), arguments)
-    }
-
-    /// The stock helm.
-    pub(crate) fn helm(&self, arguments: &[&str]) -> String {
-        self.run(self.rig.plane.helm().unwrap(), arguments)
-    }
-}
-
 impl Bench {
     /// On the shared rig, with the chart `charts/hello` 1.0.0 in the repository.
     pub(crate) fn new(name: &str) -> Self {
@@ -258,7 +152,7 @@ impl Bench {
     }
 }
 
-impl<R: Deref<Target = Rig<'static>>> Bench<R> {
+impl<'a, R: Deref<Target = Rig<'a>>> Bench<R> {
     fn on(rig: R, namespace: String, labels: &'static str) -> Self {
         let repository = rig.git.repository(&namespace).unwrap();
         write_chart(&repository, "1.0.0");
@@ -277,10 +171,23 @@ impl<R: Deref<Target = Rig<'static>>> Bench<R> {
         self.rig.apply(&self.namespace, &manifest).unwrap();
     }
 
+    /// Applies it and waits until it is deployed.
+    pub(crate) fn install(&self, name: &str) -> Value {
+        self.apply(name, "");
+        self.ready(name)
+    }
+
     /// A HelmRelease of the chart.
     pub(crate) fn manifest(&self, name: &str, more: &str) -> String {
         let spec = format!("{}spec:\n", self.labels);
         manifest(&self.repository, name, more).replacen("spec:\n", &spec, 1)
+    }
+
+    /// Pushes a version of the chart; returns the commit.
+    pub(crate) fn push(&self, version: &str) -> String {
+        write_chart(&self.repository, version);
+        let message = format!("Release {version}");
+        self.repository.commit(&message).unwrap()
     }
 
     /// Tells the daemon that something was pushed.
@@ -300,11 +207,34 @@ impl<R: Deref<Target = Rig<'static>>> Bench<R> {
             .unwrap()
     }
 
+    /// Waits until a commit is deployed.
+    pub(crate) fn deployed(&self, name: &str, commit: &str) -> Value {
+        self.wait(name, |release| {
+            text(release, "/status/revision") == commit && testkit::is_ready(release)
+        })
+    }
+
+    pub(crate) fn config_map(&self, name: &str) -> Option<Value> {
+        let path = format!("/api/v1/namespaces/{}/configmaps/{name}", self.namespace);
+        self.rig.plane.get(&path).ok()
+    }
+
     /// The value in the ConfigMap of a release.
     pub(crate) fn greeting(&self, release: &str) -> Option<String> {
-        let path = format!("/api/v1/namespaces/{}/configmaps/{release}", self.namespace);
-        let map = self.rig.plane.get(&path).ok()?;
+        let map = self.config_map(release)?;
         map.pointer("/data/greeting")?.as_str().map(str::to_owned)
+    }
+
+    /// Runs kubectl on the namespace.
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
+        kubectl(self.rig.plane, &self.namespace, arguments)
+    }
+
+    /// Runs the stock helm on the namespace.
+    pub(crate) fn helm(&self, arguments: &[&str]) -> String {
+        let mut helm = self.rig.plane.helm().unwrap();
+        helm.args(["--namespace", &self.namespace]).args(arguments);
+        testkit::run(&mut helm).unwrap()
     }
 
     /// Reason and text of each Event about a HelmRelease, in order.
@@ -355,6 +285,14 @@ impl<R: Deref<Target = Rig<'static>>> Bench<R> {
     }
 }
 
+/// Runs kubectl on a namespace.
+pub(crate) fn kubectl(plane: &ControlPlane, namespace: &str, arguments: &[&str]) -> String {
+    let mut kubectl = plane.kubectl().unwrap();
+    kubectl.args(["--namespace", namespace]).args(arguments);
+    testkit::run(&mut kubectl).unwrap()
+}
+
+/// Revision and status of each record of a release.
 pub(crate) fn records(plane: &ControlPlane, namespace: &str, release: &str) -> Vec<(i64, String)> {
     let path = format!(
         "/api/v1/namespaces/{namespace}/secrets?labelSelector=owner%3Dhelm%2Cname%3D{release}"
@@ -381,16 +319,14 @@ pub(crate) fn text(object: &Value, pointer: &str) -> String {
         .to_owned()
 }
 
+fn find_condition<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    let conditions = object.pointer("/status/conditions")?.as_array()?;
+    conditions.iter().find(|found| found["type"] == name)
+}
+
 /// Status and reason of a condition, as `True UpgradeSucceeded`.
 pub(crate) fn condition(object: &Value, name: &str) -> String {
-    let conditions = object
-        .pointer("/status/conditions")
-        .and_then(Value::as_array);
-    let found = conditions
-        .into_iter()
-        .flatten()
-        .find(|condition| condition["type"] == name);
-    found.map_or(String::new(), |condition| {
+    find_condition(object, name).map_or(String::new(), |condition| {
         format!(
             "{} {}",
             text(condition, "/status"),
@@ -400,12 +336,5 @@ pub(crate) fn condition(object: &Value, name: &str) -> String {
 }
 
 pub(crate) fn message(object: &Value, name: &str) -> String {
-    let conditions = object
-        .pointer("/status/conditions")
-        .and_then(Value::as_array);
-    let found = conditions
-        .into_iter()
-        .flatten()
-        .find(|condition| condition["type"] == name);
-    found.map_or(String::new(), |condition| text(condition, "/message"))
+    find_condition(object, name).map_or(String::new(), |condition| text(condition, "/message"))
 }

@@ -15,7 +15,9 @@ use testkit::{
     GitServer, Options, chart_archive,
 };
 
-use crate::support::{BINARY, LIMIT, TEMPLATE, condition, message, records, text, write_chart};
+use crate::support::{
+    BINARY, LIMIT, TEMPLATE, condition, kubectl, message, records, text, write_chart,
+};
 
 /// One HelmRelease that 1.4 has left.
 #[derive(Clone, Default)]
@@ -601,18 +603,15 @@ fn the_next_change_upgrades_what_was_taken_over_and_what_failed() {
     let site = site();
     for (name, revisions) in [("repository", 3), ("failed", 3), ("rolled-back", 4)] {
         let patch = r#"{"spec": {"values": {"greeting": "changed", "extra": null}}}"#;
-        let mut kubectl = site.plane.kubectl().unwrap();
-        kubectl.args([
+        let arguments = [
             "patch",
             "helmrelease",
             name,
             "--type=merge",
             "--patch",
             patch,
-            "--namespace",
-            &site.namespace,
-        ]);
-        testkit::run(&mut kubectl).unwrap();
+        ];
+        kubectl(&site.plane, &site.namespace, &arguments);
         wait(&site.plane, &site.namespace, name, testkit::is_ready);
         let records = records(&site.plane, &site.namespace, name);
         assert_eq!(

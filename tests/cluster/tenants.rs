@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use testkit::{ControlPlane, Options, Rig};
 
-use crate::support::{BINARY, LIMIT, condition, message, text, write_chart};
+use crate::support::{BINARY, LIMIT, condition, kubectl, message, text, write_chart};
 
 /// A control plane that writes down who asked for what, and a daemon that lets nobody reach into other
 /// namespaces.
@@ -59,16 +59,8 @@ fn every_request_of_a_release_is_made_as_its_service_account() {
     let more = "  serviceAccountName: deployer\n  valuesFrom: [{configMapKeyRef: {name: more}}]\n";
     rig.apply(&namespace, &release(&namespace, more)).unwrap();
     rig.wait_until_ready(&namespace, "hello", LIMIT).unwrap();
-    let mut kubectl = rig.plane.kubectl().unwrap();
-    kubectl.args([
-        "delete",
-        "hr",
-        "hello",
-        "--timeout=60s",
-        "--namespace",
-        &namespace,
-    ]);
-    testkit::run(&mut kubectl).unwrap();
+    let delete = ["delete", "hr", "hello", "--timeout=60s"];
+    kubectl(rig.plane, &namespace, &delete);
 
     let account = format!("system:serviceaccount:{namespace}:deployer");
     let inside = format!("/namespaces/{namespace}/");
@@ -138,10 +130,7 @@ fn a_release_whose_service_account_is_gone_can_be_deleted() {
     )
     .unwrap();
     rig.wait_until_ready(&namespace, "hello", LIMIT).unwrap();
-    let kubectl = |arguments: &[&str]| {
-        let mut kubectl = rig.plane.kubectl().unwrap();
-        testkit::run(kubectl.args(arguments).args(["--namespace", &namespace])).unwrap()
-    };
+    let kubectl = |arguments: &[&str]| kubectl(rig.plane, &namespace, arguments);
     kubectl(&["delete", "serviceaccount,rolebinding", "deployer"]);
     kubectl(&["delete", "hr", "hello", "--timeout=60s"]);
     let map = rig
@@ -169,16 +158,8 @@ fn a_release_goes_to_the_cluster_of_its_kubeconfig() {
         .get(&format!("/api/v1/namespaces/{target}/configmaps/hello"))
         .unwrap();
     assert_eq!(text(&map, "/data/greeting"), "hello");
-    let mut kubectl = rig.plane.kubectl().unwrap();
-    kubectl.args([
-        "delete",
-        "hr",
-        "hello",
-        "--timeout=60s",
-        "--namespace",
-        &namespace,
-    ]);
-    testkit::run(&mut kubectl).unwrap();
+    let delete = ["delete", "hr", "hello", "--timeout=60s"];
+    kubectl(rig.plane, &namespace, &delete);
     assert!(
         remote
             .get(&format!("/api/v1/namespaces/{target}/configmaps/hello"))
@@ -209,4 +190,22 @@ fn a_kubeconfig_that_starts_a_program_is_refused() {
         "{}",
         message(&failed, "Ready")
     );
+}
+
+#[test]
+fn a_release_whose_kubeconfig_is_gone_lets_its_object_go() {
+    let rig = rig();
+    let namespace = tenant("lost");
+    let more = "  kubeConfig: {secretRef: {name: afar}}\n";
+    rig.apply(&namespace, &release(&namespace, more)).unwrap();
+    rig.wait_for(&namespace, "hello", LIMIT, |release| {
+        condition(release, "Ready") == "False KubeConfigNotFound"
+    })
+    .unwrap();
+    let kubectl = |arguments: &[&str]| kubectl(rig.plane, &namespace, arguments);
+    kubectl(&["delete", "hr", "hello", "--timeout=60s"]);
+    let events = kubectl(&["get", "events", "--output=json"]);
+    let events: serde_json::Value = serde_json::from_str(&events).unwrap();
+    let mut reasons = events["items"].as_array().unwrap().iter();
+    assert!(reasons.any(|event| event["reason"] == "ReleaseAbandoned"));
 }

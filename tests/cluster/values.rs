@@ -179,10 +179,7 @@ fn a_change_of_a_source_is_deployed_at_once() {
         assert!(took < Duration::from_secs(5), "{greeting}: {took:?}");
     }
     // One that is deleted again is no more merged.
-    let delete = || {
-        let mut kubectl = bench.rig.plane.kubectl().unwrap();
-        run(kubectl.args(["delete", "secret", "later", "--namespace", &bench.namespace])).unwrap();
-    };
+    let delete = || drop(bench.kubectl(&["delete", "secret", "later"]));
     deployed_after(&bench, delete, "secret-2");
 }
 
