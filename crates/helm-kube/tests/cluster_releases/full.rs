@@ -5,7 +5,7 @@ use std::time::Duration;
 use helm_engine::{HookEvent, HookPhase};
 use helm_kube::{Reason, WaitFor};
 
-use crate::support::{Site, config_map, desired, hook};
+use crate::support::{Site, config_map, desired, hook, until};
 
 fn deployment(replicas: u32) -> String {
     format!(
@@ -173,7 +173,10 @@ async fn an_object_on_its_way_out_is_let_go_and_made_anew() {
     site.kubectl(&["delete", "configmap", "one", "--wait=false"]);
     let upgrade = site.deploy(desired("1.1.0", config_map("one", "b")));
     let release = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
+        until("the upgrade is at work", async || {
+            site.states().await == "1 deployed, 2 pending-upgrade"
+        })
+        .await;
         site.kubectl(&[
             "patch",
             "configmap",

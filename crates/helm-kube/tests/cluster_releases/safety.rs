@@ -8,7 +8,7 @@ use helm_kube::{
     drift,
 };
 
-use crate::support::{Actor, Site, config_map, desired, hook};
+use crate::support::{Actor, Site, config_map, desired, hook, until};
 
 /// Applies a text with kubectl, as somebody else.
 fn kubectl_apply(site: &Site, text: &str) {
@@ -363,9 +363,10 @@ async fn a_quota_that_is_used_up_fails_the_release_with_its_cause() {
     let quota = "{apiVersion: v1, kind: ResourceQuota, metadata: {name: q}, spec: {hard: {count/services: '0'}}}";
     kubectl_apply(&site, quota);
     let path = format!("/api/v1/namespaces/{}/resourcequotas/q", site.namespace());
-    while site.plane.get(&path).unwrap()["status"]["hard"].is_null() {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    until("the quota is in force", async || {
+        !site.plane.get(&path).unwrap()["status"]["hard"].is_null()
+    })
+    .await;
     let service =
         "---\napiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n";
     let error = site
@@ -490,9 +491,10 @@ async fn an_action_of_another_client_is_waited_for_and_then_taken_over() {
         .arg(chart)
         .args(["--namespace", site.namespace()]);
     let mut helm = helm.stdout(Stdio::null()).spawn().unwrap();
-    while site.states().await != "1 pending-install" || site.live("configmaps", "one").is_none() {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+    until("helm is at work", async || {
+        site.states().await == "1 pending-install" && site.live("configmaps", "one").is_some()
+    })
+    .await;
     let plan = site.plan(&site.history().await, Some("x"));
     assert!(
         matches!(plan.next, NextAction::Wait { revision: 1, .. }),
@@ -667,6 +669,20 @@ fn selector(site: &Site) -> String {
     )
 }
 
+/// Policies and webhooks take effect a moment after they are made.
+async fn until_refused(site: &Site, key: &str) {
+    let literal = format!("--from-literal=key={key}");
+    until("a ConfigMap is refused", async || {
+        let tried = site.try_kubectl(&["create", "configmap", "probe", &literal]);
+        if tried.is_ok() {
+            // The webhook may be in force by now.
+            site.try_kubectl(&["delete", "configmap", "probe"]).ok();
+        }
+        tried.is_err()
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_admission_denies_fails_the_release_with_its_words() {
     let site = Site::new("denied");
@@ -676,17 +692,7 @@ async fn what_admission_denies_fails_the_release_with_its_words() {
         selector = selector(&site),
     );
     kubectl_apply(&site, &policy);
-    // Policies take effect a moment later.
-    let is_denied = || async {
-        let tried = site.try_kubectl(&["create", "configmap", "probe", "--from-literal=key=bad"]);
-        if tried.is_ok() {
-            site.kubectl(&["delete", "configmap", "probe"]);
-        }
-        tried.is_err()
-    };
-    while !is_denied().await {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    until_refused(&site, "bad").await;
     let error = site
         .deploy(desired("1.0.0", config_map("one", "bad")))
         .await
@@ -711,10 +717,7 @@ async fn a_webhook_that_is_down_is_waited_out() {
         selector = selector(&site),
     );
     kubectl_apply(&site, &webhook);
-    while site.try_kubectl(&["create", "configmap", "probe"]).is_ok() {
-        site.try_kubectl(&["delete", "configmap", "probe"]).ok();
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    until_refused(&site, "any").await;
     let error = site
         .deploy(desired("1.0.0", config_map("one", "a")))
         .await
@@ -728,13 +731,11 @@ async fn a_webhook_that_is_down_is_waited_out() {
         "{error}"
     );
     site.kubectl(&["delete", "validatingwebhookconfiguration", site.namespace()]);
-    while site
-        .deploy(desired("1.0.0", config_map("one", "a")))
-        .await
-        .is_err()
-    {
-        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    }
+    until("it is deployed", async || {
+        let again = desired("1.0.0", config_map("one", "a"));
+        site.deploy(again).await.is_ok()
+    })
+    .await;
     assert_eq!(site.states().await, "1 deployed");
 }
 

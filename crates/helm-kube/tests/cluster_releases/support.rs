@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 use helm_engine::record::StoredChart;
@@ -18,6 +18,18 @@ use jiff::Timestamp;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::Value;
 use testkit::{ControlPlane, ScratchDir};
+
+/// How long anything may take on a loaded machine.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Waits until something is so.
+pub(crate) async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let end = Instant::now() + LIMIT;
+    while !holds().await {
+        assert!(Instant::now() < end, "in vain: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
 
 /// Somebody who acts on the release `web` of a namespace, as the operator does.
 pub(crate) struct Actor {
