@@ -13,6 +13,7 @@ mod demo;
 mod fuzz;
 mod generated;
 mod golden;
+mod oracle;
 mod test;
 mod tidy;
 
@@ -33,6 +34,8 @@ enum Task {
     Docs,
     /// Writes tests/golden/expected from what the stock helm does with tests/golden/cases.
     Golden(golden::Arguments),
+    /// Compares the YAML of random documents with Go's, or writes Go's answers into the golden tables.
+    Oracle(oracle::Arguments),
     /// Tries mutated inputs on everything that reads what others wrote.
     Fuzz(fuzz::Arguments),
     /// Starts a throw-away cluster and keeps it until stdin ends or Ctrl-C.
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Task::Crd => generated::crd(),
         Task::Docs => generated::docs(),
         Task::Golden(arguments) => golden::run(&arguments),
+        Task::Oracle(arguments) => oracle::run(&arguments),
         Task::Fuzz(arguments) => fuzz::run(&arguments),
         Task::Cluster => cluster::run(),
         Task::Demo => demo::run(),

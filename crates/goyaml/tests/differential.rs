@@ -14,10 +14,9 @@ mod support;
 use soup::{Random, document, mutate, soup};
 use support::{Oracle, answer};
 
-/// `GOYAML_ORACLE=… cargo test -p goyaml --test differential -- --ignored`; `GOYAML_ROUNDS` and
-/// `GOYAML_SEED` may be set.
+/// `cargo xtask oracle` runs it.
 #[test]
-#[ignore = "needs the oracle's program, which is made by `go build` in oracle/"]
+#[ignore = "needs the oracle's program: run by `cargo xtask oracle`"]
 fn random_documents_come_out_as_in_go() {
     let number = |name, otherwise| {
         let text = std::env::var(name).ok();

@@ -101,10 +101,9 @@ fn every_row_comes_out_as_in_go() {
     assert!(count > 2_000, "only {count} rows");
 }
 
-/// Asks the oracle again and writes its answers into the tables:
-/// `GOYAML_ORACLE=… cargo test -p goyaml --test golden -- --ignored`.
+/// Asks the oracle again and writes its answers into the tables: `cargo xtask oracle --bless`.
 #[test]
-#[ignore = "needs the oracle's program, which is made by `go build` in oracle/"]
+#[ignore = "needs the oracle's program: run by `cargo xtask oracle --bless`"]
 fn bless() {
     let mut oracle = Oracle::start().expect("GOYAML_ORACLE names the oracle's program");
     for table in tables() {

@@ -1,9 +1,9 @@
-//! How fast it is: `cargo test --release -p goyaml --test speed -- --ignored --nocapture`.
+//! How fast it is: `cargo bench --package goyaml`.
 
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
-    reason = "a test fails by the one and tells by the other"
+    reason = "it fails by the one and tells by the other"
 )]
 
 use std::fmt::Write;
@@ -38,9 +38,7 @@ fn measure<T>(name: &str, bytes: usize, mut work: impl FnMut() -> T) -> T {
     result
 }
 
-#[test]
-#[ignore = "measures, and tells"]
-fn reading_and_writing() {
+fn main() {
     let text = values();
     let tree = measure("read", text.len(), || {
         goyaml::read(text.as_bytes()).unwrap()
