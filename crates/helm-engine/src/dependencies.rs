@@ -20,8 +20,8 @@ pub(crate) fn process<'a>(
     warnings: &mut Vec<String>,
 ) -> Result<Node<'a>, TypeMismatch> {
     let mut root = Node::new(chart);
-    let user = tree_to_map(Some(user));
-    choose(&mut root, &Scope::User(&user), "", warnings)?;
+    let values = tree_to_map(Some(user));
+    choose(&mut root, &Scope::User(&values), "", &[user], warnings)?;
     import_all(&mut root, warnings)?;
     Ok(root)
 }
@@ -73,15 +73,22 @@ fn choose<'a>(
     node: &mut Node<'a>,
     parent: &Scope<'_, 'a>,
     path: &str,
+    layers: &[&Tree],
     warnings: &mut Vec<String>,
 ) -> Result<(), TypeMismatch> {
     if node.dependencies().is_none() {
         return Ok(());
     }
+    let layers: Vec<&Tree> = layers.iter().copied().chain(&node.chart.values).collect();
     let (children, mut dependencies) = candidates(node);
     let mut all = node.clone();
     all.choose(children, dependencies.clone());
     let scope = Scope::Chart { parent, node: &all };
+    if may_mismatch(&all, &layers) {
+        // Helm puts all values together, also those of subcharts that are off: what does not fit
+        // is told here. What is logged is logged again later.
+        scope.values(&Keys::All, &mut Vec::new())?;
+    }
     for dependency in &mut dependencies {
         dependency.enabled = true;
     }
@@ -104,11 +111,28 @@ fn choose<'a>(
         .collect();
     for child in &mut children {
         let path = format!("{path}{}.", child.name());
-        choose(child, &scope, &path, warnings)?;
+        choose(child, &scope, &path, &layers, warnings)?;
     }
     dependencies.retain(|dependency| !off.contains(&dependency.name));
     node.choose(children, dependencies);
     Ok(())
+}
+
+/// Whether one of the layers of values has something else than a map where a subchart's values
+/// belong.
+fn may_mismatch(node: &Node<'_>, layers: &[&Tree]) -> bool {
+    node.children().iter().any(|child| {
+        let mut below = Vec::with_capacity(layers.len() + 1);
+        for layer in layers {
+            match layer.get(child.name()) {
+                None => {}
+                Some(values @ Tree::Map(_)) => below.push(values),
+                Some(_) => return true,
+            }
+        }
+        below.extend(&child.chart.values);
+        may_mismatch(child, &below)
+    })
 }
 
 fn has_switch(dependency: &Dependency) -> bool {
