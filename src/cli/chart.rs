@@ -13,7 +13,15 @@ pub(crate) fn locate(name: &str) -> anyhow::Result<PathBuf> {
     if Path::new(name).exists() {
         return std::path::absolute(name).context("cannot find the working directory");
     }
-    bail!("path {name:?} not found");
+    if Path::new(name).is_absolute() || name.starts_with('.') {
+        bail!("path {name:?} not found");
+    }
+    match name.split_once('/') {
+        Some((repository, _)) => bail!("repo {repository} not found"),
+        None => {
+            bail!("non-absolute URLs should be in form of repo_name/path_to_chart, got: {name}")
+        }
+    }
 }
 
 /// Loads a chart that is to be installed or rendered: no library, and with all of its dependencies.

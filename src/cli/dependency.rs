@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use helm_engine::{
-    Chart, Dependency, Limits, Lock, helm2_lock_digest, load, load_directory, lock_digest,
-    lock_yaml, package,
+    Chart, Dependency, Limits, Lock, helm2_lock_digest, load, load_directory, load_of_any_version,
+    lock_digest, lock_yaml, package,
 };
 use sprig::semver::{Constraints, Version};
 
@@ -64,12 +64,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
+/// What `package --dependency-update` does first.
+pub(super) fn update_before(chart: &Path, login: &LoginFlags) -> Result<()> {
+    block_on(update(&Target {
+        chart: chart.to_owned(),
+        skip_refresh: false,
+        login: login.clone(),
+    }))
+}
+
 fn requested(chart: &Chart) -> Vec<Dependency> {
     chart.requested().cloned().collect()
 }
 
 fn list(path: &Path) -> Result<()> {
-    let chart = load(path, &Limits::default())?.chart;
+    let chart = load_of_any_version(path, &Limits::default())?.chart;
     let all = requested(&chart);
     if all.is_empty() {
         let directory = without_dots(&path.join("charts"));
@@ -298,6 +307,11 @@ async fn resolve(target: &Target, charts: &Charts, dependency: &Dependency) -> R
         repository,
         ..
     } = dependency;
+    let unpacked = target.chart.join("charts").join(name);
+    if repository.is_empty() && !unpacked.exists() {
+        let unpacked = std::path::absolute(unpacked)?;
+        bail!("directory {} not found", unpacked.display());
+    }
     let version = match is_local(dependency) {
         true => version.clone(),
         false => {

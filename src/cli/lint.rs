@@ -1,21 +1,26 @@
 //! `helm-operator lint`: looks for faults in charts, as `helm lint`.
 
 use std::fmt::Write;
+use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, bail};
 use clap::Args;
 use helm_engine::lint::{Finding, LintOptions, Severity, Subject, lint};
-use helm_engine::{KubeVersion, Limits, LoadError, load, load_chart_files};
+use helm_engine::{
+    ChartFile, KubeVersion, Limits, LoadError, go_io_error, load_chart_files, load_of_any_version,
+};
 
+use super::ignored::{ClientFlags, Ignored};
 use super::output::print;
 use super::values::ValuesFlags;
 
 /// Examine a chart for possible issues.
 #[derive(Args, Clone, Debug)]
+#[command(args_override_self = true)]
 pub(crate) struct Arguments {
     /// Directories or archives of charts
-    #[arg(value_name = "PATH", default_value = ".")]
+    #[arg(value_name = "PATH", required = true)]
     paths: Vec<String>,
 
     #[command(flatten)]
@@ -44,6 +49,15 @@ pub(crate) struct Arguments {
     /// namespace scope for this request
     #[arg(short, long, env = "HELM_NAMESPACE")]
     namespace: Option<String>,
+
+    #[arg(long, hide = true)]
+    debug: bool,
+
+    #[arg(long, hide = true)]
+    repository_config: Option<Ignored>,
+
+    #[command(flatten)]
+    client: ClientFlags,
 }
 
 /// Lints each chart and prints what was found.
@@ -139,15 +153,19 @@ fn findings(path: &str, options: &LintOptions) -> Found {
     let limits = Limits::default();
     let chart_file = Path::new(path).join("Chart.yaml");
     let is_archive = path.ends_with(".tgz") || path.ends_with(".tar.gz");
-    if !is_archive && !chart_file.exists() {
+    if !is_archive && let Err(error) = std::fs::metadata(&chart_file) {
         return Err(format!(
-            "unable to check Chart.yaml file in chart: stat {}: no such file or directory",
-            chart_file.display()
+            "unable to check Chart.yaml file in chart: stat {}: {}",
+            chart_file.display(),
+            go_io_error(&error)
         ));
     }
     let fault = |error: LoadError| format!("unable to extract tarball: {error}");
-    let files = load_chart_files(Path::new(path), &limits).map_err(fault)?;
-    let loaded = load(Path::new(path), &limits);
+    let files = match load_chart_files(Path::new(path), &limits) {
+        Err(_) if !is_archive => files_by_name(Path::new(path), &limits),
+        files => files.map_err(fault)?,
+    };
+    let loaded = load_of_any_version(Path::new(path), &limits);
     let folder = std::path::absolute(path).unwrap_or_else(|_| path.into());
     let subject = Subject {
         folder: &folder.to_string_lossy(),
@@ -155,6 +173,25 @@ fn findings(path: &str, options: &LintOptions) -> Found {
         chart: loaded.as_ref().map(|loaded| &loaded.chart),
     };
     Ok(lint(&subject, options))
+}
+
+/// What the rules look at by its name, of a folder that cannot be read as a whole.
+fn files_by_name(folder: &Path, limits: &Limits) -> Vec<ChartFile> {
+    let read = |name: &&str| {
+        let file = std::fs::File::open(folder.join(name)).ok()?;
+        let mut data = Vec::new();
+        file.take(limits.file_bytes).read_to_end(&mut data).ok()?;
+        Some(ChartFile::new(*name, data))
+    };
+    let files = ["Chart.yaml", "values.yaml", "values.schema.json"];
+    let folders = ["templates/", "crds/"];
+    let is_there = |name: &&str| folder.join(name).is_dir();
+    let folders = folders.iter().filter(|name| is_there(name));
+    files
+        .iter()
+        .filter_map(read)
+        .chain(folders.map(|name| ChartFile::new(*name, Vec::new())))
+        .collect()
 }
 
 /// Charts below a folder, in the order of their paths.

@@ -12,12 +12,14 @@ mod dependency;
 mod diff;
 mod get;
 mod history;
+mod ignored;
 mod lint;
 mod output;
 mod package;
 mod pull;
 mod release;
 mod release_values;
+mod remote;
 mod rollback;
 mod run;
 mod search;
@@ -58,9 +60,9 @@ enum Verb {
     /// Print the version.
     Version,
     Template(Box<template::Arguments>),
-    Lint(lint::Arguments),
+    Lint(Box<lint::Arguments>),
     Show(show::Arguments),
-    Package(package::Arguments),
+    Package(Box<package::Arguments>),
     Pull(Box<pull::Arguments>),
     Search(Box<search::Arguments>),
     #[command(visible_alias = "dep")]

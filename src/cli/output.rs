@@ -21,9 +21,14 @@ pub(crate) fn note(text: &str) {
 
 /// Writes to standard output, where nothing else is written.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    print_bytes(text.as_bytes())
+}
+
+/// [`print`] for what need not be UTF-8.
+pub(crate) fn print_bytes(text: &[u8]) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
     stdout
-        .write_all(text.as_bytes())
+        .write_all(text)
         .and_then(|()| stdout.flush())
         .context("cannot write to standard output")
 }

@@ -9,11 +9,14 @@ use clap::Args;
 use helm_engine::{Limits, check_version, load_directory, package};
 use jiff::Timestamp;
 
+use super::charts::LoginFlags;
+use super::dependency;
+use super::ignored::{ClientFlags, Ignored};
 use super::output::{print, warn};
 
 /// Package a chart directory into a chart archive.
 #[derive(Args, Clone, Debug)]
-#[command(disable_version_flag = true)]
+#[command(args_override_self = true, disable_version_flag = true)]
 pub(crate) struct Arguments {
     /// Directories of charts
     #[arg(value_name = "CHART_PATH", required = true)]
@@ -30,10 +33,42 @@ pub(crate) struct Arguments {
     /// location to write the chart
     #[arg(short, long, default_value = ".")]
     destination: PathBuf,
+
+    /// update dependencies from Chart.yaml to charts/ before packaging
+    #[arg(short = 'u', long)]
+    dependency_update: bool,
+
+    #[arg(long, hide = true)]
+    sign: bool,
+    #[arg(long, hide = true)]
+    key: Option<String>,
+    #[arg(long, hide = true)]
+    keyring: Option<Ignored>,
+    #[arg(long, hide = true)]
+    passphrase_file: Option<Ignored>,
+    #[arg(long, hide = true)]
+    debug: bool,
+    #[arg(short, long, hide = true)]
+    namespace: Option<Ignored>,
+
+    #[command(flatten)]
+    login: LoginFlags,
+
+    #[command(flatten)]
+    client: ClientFlags,
 }
 
 /// Packs each chart and says where its archive is.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if arguments.sign {
+        match arguments.key.as_deref() {
+            None | Some("") => bail!("--key is required for signing a package"),
+            Some(_) => bail!(
+                "packages are not signed here, since no private key is read; leave out --sign and \
+                 sign the archive afterwards"
+            ),
+        }
+    }
     let time = source_date_epoch()?;
     for path in &arguments.paths {
         let archive = pack(arguments, path, time)?;
@@ -63,6 +98,9 @@ fn source_date_epoch() -> anyhow::Result<Option<Timestamp>> {
 fn pack(arguments: &Arguments, path: &Path, time: Option<Timestamp>) -> anyhow::Result<PathBuf> {
     if !path.exists() {
         bail!("stat {}: no such file or directory", path.display());
+    }
+    if arguments.dependency_update {
+        dependency::update_before(path, &arguments.login)?;
     }
     let loaded = load_directory(path, &Limits::default())?;
     warn("INFO", &loaded.warnings);

@@ -1,13 +1,14 @@
 //! `helm-operator show`: what is in a chart, as `helm show`.
 
-use std::fmt::Write;
+use std::io::Write;
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
-use helm_engine::{Chart, Limits, load, metadata_yaml};
+use helm_engine::{Chart, Limits, load_of_any_version, metadata_yaml};
 
 use super::chart::locate;
-use super::output::{print, warn};
+use super::ignored::{ClientFlags, Ignored, SourceFlags};
+use super::output::{print_bytes, warn};
 
 /// Show information of a chart.
 #[derive(Args, Clone, Debug)]
@@ -19,22 +20,35 @@ pub(crate) struct Arguments {
 #[derive(Subcommand, Clone, Debug)]
 enum Part {
     /// show all information of the chart
-    All(ChartName),
+    All(Box<ChartName>),
     /// show the chart's definition
-    Chart(ChartName),
+    Chart(Box<ChartName>),
     /// show the chart's values
-    Values(ChartName),
+    Values(Box<ChartName>),
     /// show the chart's README
-    Readme(ChartName),
+    Readme(Box<ChartName>),
     /// show the chart's CRDs
-    Crds(ChartName),
+    Crds(Box<ChartName>),
 }
 
 #[derive(Args, Clone, Debug)]
+#[command(args_override_self = true, disable_version_flag = true)]
 struct ChartName {
     /// A directory or a packed chart
     #[arg(value_name = "CHART")]
     name: String,
+
+    #[arg(long, hide = true)]
+    debug: bool,
+
+    #[arg(short, long, hide = true)]
+    namespace: Option<Ignored>,
+
+    #[command(flatten)]
+    source: SourceFlags,
+
+    #[command(flatten)]
+    client: ClientFlags,
 }
 
 /// Loads the chart and prints the part.
@@ -44,55 +58,64 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     | Part::Values(chart)
     | Part::Readme(chart)
     | Part::Crds(chart)) = &arguments.part;
-    let loaded = load(&locate(&chart.name)?, &Limits::default())?;
+    chart.source.check_place()?;
+    let path = locate(&chart.name)?;
+    chart.source.check(&path)?;
+    let loaded = load_of_any_version(&path, &Limits::default())?;
     warn("INFO", &loaded.warnings);
-    print(&show(&arguments.part, &loaded.chart)?)
+    print_bytes(&show(&arguments.part, &loaded.chart)?)
 }
 
-fn show(part: &Part, chart: &Chart) -> anyhow::Result<String> {
+fn show(part: &Part, chart: &Chart) -> anyhow::Result<Vec<u8>> {
     let all = matches!(part, Part::All(_));
-    let mut out = String::new();
+    let mut out = Vec::new();
     if all || matches!(part, Part::Chart(_)) {
         let yaml = metadata_yaml(&chart.metadata);
         if yaml.is_empty() {
             bail!("cannot write Chart.yaml");
         }
-        writeln!(out, "{}", String::from_utf8_lossy(&yaml))?;
+        line(&mut out, &yaml)?;
     }
     if all || matches!(part, Part::Values(_)) {
         for file in chart.raw.iter().filter(|file| file.name == "values.yaml") {
             separator(&mut out, all);
-            writeln!(out, "{}", file.data.to_text())?;
+            line(&mut out, &file.data)?;
         }
     }
     if (all || matches!(part, Part::Readme(_)))
         && let Some(readme) = readme(chart)
     {
         separator(&mut out, all);
-        writeln!(out, "{readme}")?;
+        line(&mut out, readme)?;
     }
     if all || matches!(part, Part::Crds(_)) {
         for crd in chart.crds() {
             separator(&mut out, !crd.data.starts_with(b"---"));
-            writeln!(out, "{}", crd.data.to_text())?;
+            line(&mut out, &crd.data)?;
         }
     }
     Ok(out)
 }
 
-fn separator(out: &mut String, wanted: bool) {
+/// A file as it is, with a newline behind it.
+fn line(out: &mut Vec<u8>, content: &[u8]) -> std::io::Result<()> {
+    out.write_all(content)?;
+    out.write_all(b"\n")
+}
+
+fn separator(out: &mut Vec<u8>, wanted: bool) {
     if wanted {
-        out.push_str("---\n");
+        out.extend_from_slice(b"---\n");
     }
 }
 
 /// The first file that is called a README.
-fn readme(chart: &Chart) -> Option<std::borrow::Cow<'_, str>> {
+fn readme(chart: &Chart) -> Option<&[u8]> {
     let is_readme = |name: &str| {
         ["readme.md", "readme.txt", "readme"]
             .iter()
             .any(|known| name.eq_ignore_ascii_case(known))
     };
     let file = chart.files.iter().find(|file| is_readme(&file.name))?;
-    Some(file.data.to_text())
+    Some(&file.data)
 }

@@ -10,12 +10,13 @@ use anyhow::{Context, bail};
 use clap::Args;
 use goyaml::Tree;
 use helm_engine::{
-    Capabilities, Chart, Hook, HookEvent, KubeVersion, RenderError, RenderOptions, Rendered,
-    render, split_manifests,
+    Capabilities, Chart, Crd, Hook, HookEvent, KubeVersion, RenderError, RenderOptions, Rendered,
+    render_telling, split_manifests,
 };
 
 use super::chart::{check_release_name, load_installable, locate};
-use super::output::{note, print, warn};
+use super::ignored::{ActionFlags, ClientFlags, SourceFlags};
+use super::output::{note, print, print_bytes, warn};
 use super::values::ValuesFlags;
 
 /// Render a chart locally and print it, as `helm template` does.
@@ -26,6 +27,7 @@ use super::values::ValuesFlags;
 /// With no chart but `-f FILE`, the file holds HelmReleases, and perhaps the ConfigMaps and Secrets
 /// that they take values from: each is rendered from the checkout in `--chart-dir`.
 #[derive(Args, Clone, Debug)]
+#[command(args_override_self = true, disable_version_flag = true)]
 pub(crate) struct Arguments {
     /// [NAME] CHART: a release name (default: release-name), and a directory or a packed chart
     #[arg(value_name = "NAME CHART", num_args = 0..)]
@@ -122,39 +124,17 @@ struct OutputFlags {
 #[derive(Args, Clone, Debug)]
 struct UnusedFlags {
     #[arg(long, hide = true)]
-    skip_crds: bool,
-    #[arg(long, hide = true)]
-    create_namespace: bool,
-    #[arg(long, hide = true)]
-    replace: bool,
-    #[arg(long, hide = true)]
     hide_notes: bool,
     #[arg(long, hide = true)]
     render_subchart_notes: bool,
     #[arg(long, hide = true)]
-    disable_openapi_validation: bool,
-    #[arg(long, hide = true)]
-    wait_for_jobs: bool,
-    #[arg(long, hide = true)]
-    take_ownership: bool,
-    #[arg(long, hide = true)]
-    devel: bool,
-    #[arg(long, hide = true, num_args = 0..=1, require_equals = true)]
-    wait: Option<Option<String>>,
-    #[arg(long, hide = true)]
-    timeout: Option<String>,
-    #[arg(long, hide = true)]
-    description: Option<String>,
-    #[arg(long, hide = true)]
-    version: Option<String>,
-    #[arg(long, hide = true)]
-    kube_context: Option<String>,
-    #[arg(long, hide = true)]
-    kubeconfig: Option<String>,
-    #[arg(long, hide = true)]
     validate: bool,
-    #[arg(short, long, hide = true)]
-    labels: Vec<String>,
+    #[command(flatten)]
+    action: ActionFlags,
+    #[command(flatten)]
+    source: SourceFlags,
+    #[command(flatten)]
+    client: ClientFlags,
 }
 
 impl UnusedFlags {
@@ -180,7 +160,9 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     arguments.refuse_what_needs_a_cluster()?;
     arguments.release.capabilities()?;
     let (name, chart_name) = arguments.name_and_chart()?;
+    arguments.unused.source.check_place()?;
     let path = locate(&chart_name)?;
+    arguments.unused.source.check(&path)?;
     let values = arguments.values.merge()?;
     let chart = load_installable(&path)?;
     arguments.render(chart, &values, name, arguments.release.namespace())
@@ -211,10 +193,12 @@ impl Arguments {
         // The process ends with this command: freeing what it holds, piece by piece, would take
         // longer than many a render.
         let chart = ManuallyDrop::new(chart);
-        match render(&chart, values, &options) {
+        let mut warnings = Vec::new();
+        let done = render_telling(&chart, values, &options, &mut warnings);
+        warn("INFO", &warnings);
+        match done {
             Ok(rendered) => {
                 let rendered = ManuallyDrop::new(rendered);
-                warn("INFO", &rendered.warnings);
                 self.output.print(&rendered, &options.release_name)
             }
             Err(error) => self.output.fail(error),
@@ -228,9 +212,13 @@ impl Arguments {
                 "--validate and --dry-run=server ask a cluster, which this command never does; \
                  leave them out"
             ),
-            Some(other) => bail!(
-                "invalid dry-run value ({other:?}). Must be \"none\", \"server\", or \"client\""
-            ),
+            Some(other) => {
+                let all = match other {
+                    "none" => "\"server\" or \"client\"",
+                    _ => "\"none\", \"server\", or \"client\"",
+                };
+                bail!("invalid dry-run value ({other:?}). Must be {all}")
+            }
         }
     }
 
@@ -244,7 +232,7 @@ impl Arguments {
             ),
             [chart] => {
                 let name = match &release.name_template {
-                    Some(template) => helm_engine::name_from_template(template)?,
+                    Some(template) => name_from(template)?,
                     None => "release-name".to_owned(),
                 };
                 Ok((name, chart.clone()))
@@ -262,6 +250,11 @@ impl Arguments {
             ),
         }
     }
+}
+
+fn name_from(template: &str) -> anyhow::Result<String> {
+    let variables: sprig::Variables = std::sync::Arc::new(|name| std::env::var(name).ok());
+    Ok(helm_engine::name_from_template(template, &variables)?)
 }
 
 impl ReleaseFlags {
@@ -295,7 +288,7 @@ impl ReleaseFlags {
 
 impl OutputFlags {
     fn print(&self, rendered: &Rendered, release_name: &str) -> anyhow::Result<()> {
-        if let Some(directory) = &self.output_dir {
+        if let Some(directory) = self.output_dir.as_deref().filter(|it| !it.is_empty()) {
             return self.write_files(directory, rendered, release_name);
         }
         let manifest = rendered.manifest.trim();
@@ -304,10 +297,32 @@ impl OutputFlags {
             push(&mut hooks, &hook.path, &hook.manifest);
         }
         if self.show_only.is_empty() {
-            print(manifest)?;
+            self.print_crds_and(manifest, rendered)?;
             return print(&hooks);
         }
         print(&self.select(&format!("{manifest}{hooks}"))?)
+    }
+
+    /// The manifest, in which definitions are printed as they are, whatever their bytes.
+    fn print_crds_and(&self, manifest: &str, rendered: &Rendered) -> anyhow::Result<()> {
+        let is_text = |crd: &Crd| std::str::from_utf8(&crd.data).is_ok();
+        if !self.include_crds || rendered.crds.iter().all(is_text) {
+            return print(manifest);
+        }
+        let (mut raw, mut length) = (Vec::new(), 0);
+        for crd in &rendered.crds {
+            let start = raw.len();
+            let path = crd.path.as_bytes();
+            for part in [&b"---\n# Source: "[..], path, b"\n", &crd.data, b"\n"] {
+                raw.extend_from_slice(part);
+            }
+            length += raw.len() - start - crd.data.len() + crd.data.to_text().len();
+        }
+        match manifest.get(length..) {
+            Some(rest) => raw.extend_from_slice(rest.as_bytes()),
+            None => raw.truncate(raw.trim_ascii_end().len()),
+        }
+        print_bytes(&raw)
     }
 
     /// A failed render: its error, and with `--debug` what was rendered of it.
@@ -368,9 +383,8 @@ impl OutputFlags {
         let mut said = String::new();
         if self.include_crds {
             for crd in &rendered.crds {
-                let text = crd.data.to_text();
                 let append = !written.insert(crd.path.as_str());
-                write_file(directory, &crd.path, &text, append, &mut said)?;
+                write_file(directory, &crd.path, &crd.data, append, &mut said)?;
             }
         }
         let directory = if self.release_name {
@@ -383,7 +397,7 @@ impl OutputFlags {
             write_file(
                 &directory,
                 &manifest.path,
-                &manifest.content,
+                manifest.content.as_bytes(),
                 append,
                 &mut said,
             )?;
@@ -391,7 +405,8 @@ impl OutputFlags {
         for hook in self.hooks(rendered) {
             // Helm appends to whatever file there is by now, from an earlier run too.
             let append = Path::new(&directory).join(&hook.path).exists();
-            write_file(&directory, &hook.path, &hook.manifest, append, &mut said)?;
+            let content = hook.manifest.as_bytes();
+            write_file(&directory, &hook.path, content, append, &mut said)?;
         }
         said.push('\n');
         print(&said)
@@ -417,7 +432,7 @@ fn push(out: &mut String, path: &str, content: &str) {
 fn write_file(
     directory: &str,
     path: &str,
-    content: &str,
+    content: &[u8],
     append: bool,
     said: &mut String,
 ) -> anyhow::Result<()> {
@@ -425,15 +440,23 @@ fn write_file(
     if let Some(parent) = Path::new(&name).parent() {
         fs::create_dir_all(parent).with_context(|| format!("mkdir {}", parent.display()))?;
     }
-    let mut text = String::with_capacity(content.len() + path.len() + 20);
-    push(&mut text, path, content);
+    let mut text = Vec::with_capacity(content.len() + path.len() + 20);
+    for part in [
+        &b"---\n# Source: "[..],
+        path.as_bytes(),
+        b"\n",
+        content,
+        b"\n",
+    ] {
+        text.extend_from_slice(part);
+    }
     OpenOptions::new()
         .write(true)
         .create(true)
         .append(append)
         .truncate(!append)
         .open(&name)
-        .and_then(|mut file| file.write_all(text.as_bytes()))
+        .and_then(|mut file| file.write_all(&text))
         .with_context(|| format!("open {name}"))?;
     said.push_str("wrote ");
     said.push_str(&name);

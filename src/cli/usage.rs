@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 
 use clap::builder::ArgAction;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command};
 
 /// The verbs that are helm's own.
@@ -28,7 +28,7 @@ pub(super) fn understand(
     arguments: &[OsString],
     error: &clap::Error,
 ) -> Option<Understood> {
-    if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+    if !error.use_stderr() {
         return None;
     }
     grammar.build();
@@ -47,8 +47,14 @@ pub(super) fn understand(
     }
     let (mut path, mut flags) = (format!("helm-operator {}", verb.get_name()), rest);
     if verb.has_subcommands() {
-        let (part, others) = rest.split_first()?;
-        verb = verb.find_subcommand(part)?;
+        let Some((part, others)) = rest.split_first() else {
+            return Some(help_of(arguments));
+        };
+        verb = match verb.find_subcommand(part) {
+            Some(verb) => verb,
+            None if part.starts_with('-') => return None,
+            None => return Some(help_of(arguments)),
+        };
         path = format!("{path} {}", verb.get_name());
         flags = others;
     }
@@ -67,14 +73,45 @@ pub(super) fn understand(
         Ok(()) => match operands(&path, reader.operands) {
             Some(text) => Some(Understood::Not(text)),
             None if reader.kept != arguments => Some(Understood::As(reader.kept)),
-            None => None,
+            None => invalid_value(verb, error).map(Understood::Not),
         },
     }
+}
+
+/// A verb whose part is not named, or not known, says what parts it has, and that is no error.
+fn help_of(arguments: &[OsString]) -> Understood {
+    let verb = arguments.iter().take(2).cloned();
+    Understood::As(verb.chain(["--help".into()]).collect())
+}
+
+/// What helm says of a flag's value that is none.
+fn invalid_value(verb: &Command, error: &clap::Error) -> Option<String> {
+    if error.kind() != ErrorKind::ValueValidation {
+        return None;
+    }
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let (flag, value) = (
+        text(ContextKind::InvalidArg)?,
+        text(ContextKind::InvalidValue)?,
+    );
+    let name = flag.strip_prefix("--")?.split(['=', ' ', '[']).next()?;
+    let arg = verb.get_arguments().find(|arg| is_long(arg, name))?;
+    let cause = std::error::Error::source(error)?;
+    Some(format!(
+        "invalid argument {value:?} for {:?} flag: {cause}",
+        shown(arg, name)
+    ))
 }
 
 /// What helm says of so many words that are no flags.
 fn operands(path: &str, count: usize) -> Option<String> {
     match path {
+        "helm-operator lint" if count == 0 => Some(format!(
+            "{path:?} requires at least 1 argument\n\nUsage:  {path} PATH [flags]"
+        )),
         "helm-operator package" if count == 0 => {
             Some("need at least one argument, the path to the chart".to_owned())
         }
@@ -200,11 +237,16 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-fn no_boolean(arg: &Arg, name: &str, value: &str) -> String {
-    let flag = match arg.get_short() {
+/// A flag as helm names it.
+fn shown(arg: &Arg, name: &str) -> String {
+    match arg.get_short() {
         Some(short) => format!("-{short}, --{name}"),
         None => format!("--{name}"),
-    };
+    }
+}
+
+fn no_boolean(arg: &Arg, name: &str, value: &str) -> String {
+    let flag = shown(arg, name);
     format!(
         "invalid argument {value:?} for {flag:?} flag: strconv.ParseBool: parsing {value:?}: \
          invalid syntax"
@@ -256,6 +298,26 @@ mod tests {
                 "invalid argument \"x\" for \"-g, --generate-name\" flag: strconv.ParseBool: parsing \"x\": invalid syntax",
             ),
             (
+                "lint",
+                "\"helm-operator lint\" requires at least 1 argument\n\nUsage:  helm-operator lint PATH [flags]",
+            ),
+            (
+                "template a c --timeout 5",
+                "invalid argument \"5\" for \"--timeout\" flag: time: missing unit in duration \"5\"",
+            ),
+            (
+                "template a c --labels a=b,c",
+                "invalid argument \"a=b,c\" for \"-l, --labels\" flag: c must be formatted as key=value",
+            ),
+            (
+                "template a c --wait=nope",
+                "invalid argument \"nope\" for \"--wait\" flag: invalid wait input \"nope\". Valid inputs are watcher, hookOnly, and legacy",
+            ),
+            (
+                "template a c --post-renderer p",
+                "invalid argument \"p\" for \"--post-renderer\" flag: plugin: {Name:p Type:postrenderer/v1} not found",
+            ),
+            (
                 "package",
                 "need at least one argument, the path to the chart",
             ),
@@ -277,6 +339,8 @@ mod tests {
     #[test]
     fn switches_may_have_values_as_in_helm() {
         for (line, expected) in [
+            ("show", "show --help"),
+            ("show bogus c", "show --help"),
             ("lint c --strict=true", "lint c --strict"),
             ("lint c --strict=0", "lint c"),
             ("lint --strict c --strict=false -f x", "lint c -f x"),
@@ -293,7 +357,12 @@ mod tests {
 
     #[test]
     fn other_verbs_and_calls_for_help_are_left_to_clap() {
-        for line in ["run --nope", "template --help", "show", "sync --nope"] {
+        for line in [
+            "run --nope",
+            "template --help",
+            "show --nope",
+            "sync --nope",
+        ] {
             assert_eq!(understood(&format!("helm-operator {line}")), None, "{line}");
         }
     }

@@ -6,10 +6,12 @@ use clap::Args;
 use goyaml::Tree;
 use helm_engine::values::ValuesOptions;
 
+use super::remote;
+
 /// Values on the command line.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ValuesFlags {
-    /// specify values in a YAML file (can specify multiple; `-` is standard input)
+    /// specify values in a YAML file or a URL (can specify multiple; `-` is standard input)
     #[arg(short = 'f', long, value_name = "FILE", value_delimiter = ',')]
     pub(crate) values: Vec<String>,
 
@@ -51,6 +53,9 @@ impl ValuesFlags {
 
 /// Reads a file that a flag names; the error has Go's text.
 pub(crate) fn read(name: &str) -> Result<Vec<u8>, String> {
+    if let Some(content) = remote::read(name) {
+        return content;
+    }
     let mut content = Vec::new();
     let done = if name.trim() == "-" {
         std::io::stdin().lock().read_to_end(&mut content)
@@ -59,6 +64,16 @@ pub(crate) fn read(name: &str) -> Result<Vec<u8>, String> {
     };
     match done {
         Ok(_) => Ok(content),
-        Err(error) => Err(format!("open {name}: {}", helm_engine::go_io_error(&error))),
+        Err(error) => {
+            let action = match error.kind() {
+                // A directory can be opened.
+                std::io::ErrorKind::IsADirectory => "read",
+                _ => "open",
+            };
+            Err(format!(
+                "{action} {name}: {}",
+                helm_engine::go_io_error(&error)
+            ))
+        }
     }
 }

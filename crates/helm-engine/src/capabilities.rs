@@ -44,8 +44,33 @@ pub struct HelmVersion {
 
 /// A text that is no Kubernetes version.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("could not parse {0:?} as version")]
-pub struct KubeVersionError(String);
+pub enum KubeVersionError {
+    /// No numbers at its start.
+    #[error("could not parse {0:?} as version")]
+    NoVersion(String),
+    /// Fewer numbers than two.
+    #[error("illegal version string {0:?}")]
+    TooShort(String),
+    /// A major version with a zero in front.
+    #[error("illegal zero-prefixed version component {component:?} in {text:?}")]
+    ZeroPrefixed {
+        /// The number.
+        component: String,
+        /// All of the text.
+        text: String,
+    },
+    /// A number that is too large.
+    #[error(
+        "illegal non-numeric version component {component:?} in {text:?}: strconv.ParseUint: \
+         parsing {component:?}: value out of range"
+    )]
+    TooLarge {
+        /// The number.
+        component: String,
+        /// All of the text.
+        text: String,
+    },
+}
 
 impl Default for Capabilities {
     /// What Helm 4.3.1 assumes without a cluster.
@@ -85,20 +110,27 @@ impl KubeVersion {
     /// # Errors
     /// The text is no such version.
     pub fn parse(text: &str) -> Result<Self, KubeVersionError> {
-        let fault = || KubeVersionError(text.to_owned());
-        let trimmed = text.trim();
-        let numbers = trimmed.strip_prefix('v').unwrap_or(trimmed);
-        let end = numbers
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .unwrap_or(numbers.len());
+        let trimmed = text.trim_ascii_start();
+        let numbers = numbers(trimmed.strip_prefix('v').unwrap_or(trimmed));
+        if numbers.is_empty() {
+            return Err(KubeVersionError::NoVersion(text.to_owned()));
+        }
+        let numbers: Vec<&str> = numbers.split('.').collect();
+        let [first, _, ..] = numbers.as_slice() else {
+            return Err(KubeVersionError::TooShort(text.to_owned()));
+        };
+        if first.len() > 1 && first.starts_with('0') {
+            return Err(KubeVersionError::ZeroPrefixed {
+                component: (*first).to_owned(),
+                text: text.to_owned(),
+            });
+        }
         let parts = numbers
-            .get(..end)
-            .unwrap_or_default()
-            .split('.')
-            .map(|part| component(part).ok_or_else(fault))
+            .iter()
+            .map(|number| component(number, text))
             .collect::<Result<Vec<_>, _>>()?;
         let [major, minor, ..] = parts.as_slice() else {
-            return Err(fault());
+            return Err(KubeVersionError::TooShort(text.to_owned()));
         };
         Ok(Self {
             version: if text.starts_with('v') {
@@ -119,11 +151,33 @@ impl KubeVersion {
     }
 }
 
-fn component(part: &str) -> Option<String> {
-    if part.len() > 1 && part.starts_with('0') {
-        return None;
+/// The numbers with dots between them that a text begins with.
+fn numbers(text: &str) -> &str {
+    let mut end = 0;
+    let mut rest = text;
+    loop {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        if digits == 0 {
+            // A dot without a number behind it is not part of the version.
+            return text.get(..end).unwrap_or_default().trim_end_matches('.');
+        }
+        end += digits;
+        match rest.get(digits..).and_then(|rest| rest.strip_prefix('.')) {
+            Some(after) => rest = after,
+            None => return text.get(..end).unwrap_or_default(),
+        }
+        end += 1;
     }
-    part.parse::<u64>().ok().map(|number| number.to_string())
+}
+
+fn component(number: &str, text: &str) -> Result<String, KubeVersionError> {
+    let parsed: Result<u64, _> = number.parse();
+    parsed
+        .map(|number| number.to_string())
+        .map_err(|_| KubeVersionError::TooLarge {
+            component: number.to_owned(),
+            text: text.to_owned(),
+        })
 }
 
 /// The group versions that Helm 4.3.1 assumes without a cluster, in its order.

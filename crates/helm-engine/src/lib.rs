@@ -36,7 +36,7 @@ pub use coalesce::TypeMismatch;
 pub use error::RenderError;
 pub use load::{
     Limits, LoadError, Loaded, go_io_error, load, load_archive, load_chart_files, load_directory,
-    load_files, path_matches, read_archive,
+    load_files, load_of_any_version, path_matches, read_archive,
 };
 pub use manifest::{
     INSTALL_ORDER, Manifest, ManifestError, UNINSTALL_ORDER, compare_kinds, sort_manifests,
@@ -46,7 +46,7 @@ pub use package::{lock_yaml, metadata_yaml, package};
 pub use record::{Hook, HookEvent, HookExecution, HookPhase, Release, Status};
 pub use render::{
     RenderOptions, Rendered, coalesce_tables, coalesce_values, name_from_template, render,
-    validate_values,
+    render_telling, validate_values,
 };
 pub use sprig::helm::Lookup;
 pub use sprig::{Environment, SystemSource};

@@ -168,11 +168,24 @@ pub fn sort_manifests(
     files: &BTreeMap<String, String>,
     order: &[&str],
 ) -> Result<(Vec<Hook>, Vec<Manifest>), ManifestError> {
+    sort_manifests_of(files, &BTreeMap::new(), order)
+}
+
+/// [`sort_manifests`] with the bytes of those files that are no UTF-8, which are no YAML either.
+pub(crate) fn sort_manifests_of(
+    files: &BTreeMap<String, String>,
+    broken: &BTreeMap<String, Vec<u8>>,
+    order: &[&str],
+) -> Result<(Vec<Hook>, Vec<Manifest>), ManifestError> {
     let mut hooks = Vec::new();
     let mut manifests = Vec::new();
     for (path, content) in files {
         if base_name(path).starts_with('_') {
             continue;
+        }
+        if let Some(cause) = broken.get(path).and_then(|bytes| fault_of_bytes(bytes)) {
+            let path = path.clone();
+            return Err(ManifestError { path, cause });
         }
         for document in split_manifests(content) {
             sort_document(path, document, &mut hooks, &mut manifests)?;
@@ -181,6 +194,18 @@ pub fn sort_manifests(
     hooks.sort_by(|left: &Hook, right| compare_kinds(order, &left.kind, &right.kind));
     manifests.sort_by(|left: &Manifest, right| compare_kinds(order, &left.kind, &right.kind));
     Ok((hooks, manifests))
+}
+
+/// What is wrong with the first document that cannot be read, of bytes that are no UTF-8.
+pub(crate) fn fault_of_bytes(bytes: &[u8]) -> Option<goyaml::Error> {
+    // What splits documents is ASCII: each byte may as well be the character of its number.
+    let text: String = bytes.iter().copied().map(char::from).collect();
+    split_manifests(&text)
+        .find_map(|document| {
+            let bytes: Vec<u8> = document.chars().flat_map(u8::try_from).collect();
+            goyaml::read_head(&bytes).err()
+        })
+        .or_else(|| goyaml::read_head(bytes).err())
 }
 
 /// A rendered document that cannot be read.

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use flate2::{Compression, GzBuilder};
 use jiff::Timestamp;
-use tar::{Builder, Header};
+use tar::{Builder, EntryType, Header};
 
 use crate::chart::{Chart, Lock, Metadata};
 use crate::json;
@@ -103,8 +103,13 @@ impl<W: Write> Packer<W> {
         let mut header = Header::new_gnu();
         header.set_mode(0o644);
         header.set_size(data.len() as u64);
-        header.set_mtime(u64::try_from(time.as_second()).unwrap_or(0));
+        header.set_mtime(u64::try_from(rounded(time)).unwrap_or(0));
+        header.set_entry_type(EntryType::Regular);
         self.archive
             .append_data(&mut header, format!("{base}/{name}"), data)
     }
+}
+/// Whole seconds, as Go's archives have them: the nearest, and of two the later one.
+fn rounded(time: Timestamp) -> i64 {
+    time.as_second() + i64::from(time.subsec_nanosecond() >= 500_000_000)
 }

@@ -15,7 +15,7 @@ use crate::coalesce::{Coalescing, Mode, tree_to_map};
 use crate::compiled::Compiled;
 use crate::context::{self, Renderable};
 use crate::error::{RenderError, reformat_exec, reformat_parse};
-use crate::manifest::{INSTALL_ORDER, Manifest, base_name, sort_manifests};
+use crate::manifest::{INSTALL_ORDER, Manifest, base_name, sort_manifests_of};
 use crate::node::Node;
 use crate::record::{Hook, StoredChart, StoredFile};
 use crate::{dependencies, schema, version};
@@ -130,11 +130,25 @@ pub fn render(
     options: &RenderOptions,
 ) -> Result<Rendered, RenderError> {
     let mut warnings = Vec::new();
-    let node =
-        dependencies::process(chart, values, &mut warnings).map_err(RenderError::Dependencies)?;
+    let mut rendered = render_telling(chart, values, options, &mut warnings)?;
+    rendered.warnings = warnings;
+    Ok(rendered)
+}
+
+/// [`render`], with Helm's log lines in `warnings` even if it fails: they often say why.
+///
+/// # Errors
+/// See [`RenderError`].
+pub fn render_telling(
+    chart: &Chart,
+    values: &Tree,
+    options: &RenderOptions,
+    warnings: &mut Vec<String>,
+) -> Result<Rendered, RenderError> {
+    let node = dependencies::process(chart, values, warnings).map_err(RenderError::Dependencies)?;
     let coalesced = Coalescing {
         mode: Mode::Coalesce,
-        warnings: &mut warnings,
+        warnings,
     }
     .values(&node, tree_to_map(Some(values)))?;
     if !options.skip_schema {
@@ -145,9 +159,8 @@ pub fn render(
     let mut host = RenderHost::default();
     host.lookup.clone_from(&options.lookup);
     host.lint_mode = options.lint;
-    let files = execute(chart, renderables, options, &mut host)?;
-    let mut rendered = assemble(&node, files, options)?;
-    rendered.warnings = warnings;
+    let printed = execute(chart, renderables, options, &mut host)?;
+    let mut rendered = assemble(&node, printed, options)?;
     rendered.lint_notes = host.lint_notes;
     Ok(rendered)
 }
@@ -158,7 +171,7 @@ pub(crate) fn render_files(
     chart: &Chart,
     values: &Tree,
     options: &RenderOptions,
-) -> Result<Option<BTreeMap<String, String>>, RenderError> {
+) -> Result<Option<Printed>, RenderError> {
     let mut warnings = Vec::new();
     let Ok(node) = dependencies::process(chart, values, &mut warnings) else {
         return Ok(None);
@@ -231,12 +244,16 @@ pub fn coalesce_tables(values: &Tree, under: &Tree) -> Tree {
     tree(&Value::Map(over))
 }
 
-/// The release name that a template of `--name-template` makes.
+/// The release name that a template of `--name-template` makes. It is the person's own, and may
+/// read the variables of the process.
 ///
 /// # Errors
 /// Go's text for a template that is malformed or fails.
-pub fn name_from_template(template: &str) -> Result<String, RenderError> {
-    let functions = sprig::functions(&Environment::default());
+pub fn name_from_template(
+    template: &str,
+    variables: &sprig::Variables,
+) -> Result<String, RenderError> {
+    let functions = sprig::functions_with_variables(&Environment::default(), variables);
     let mut set = TemplateSet::new("name-template");
     set.parse("name-template", template, &functions)
         .map_err(|error| RenderError::Parse(error.to_string()))?;
@@ -284,13 +301,41 @@ fn check_kube_version(chart: &Chart, capabilities: &Capabilities) -> Result<(), 
     })
 }
 
-/// Executes all templates in Helm's order and returns what each printed, by path.
+/// What templates printed, by their paths.
+#[derive(Default)]
+pub(crate) struct Printed {
+    /// The texts, with U+FFFD in place of what is no UTF-8.
+    pub(crate) files: BTreeMap<String, String>,
+    /// The bytes of those that are no UTF-8.
+    pub(crate) broken: BTreeMap<String, Vec<u8>>,
+}
+
+impl Printed {
+    /// Takes what a file printed, without every `<no value>`, wherever that comes from.
+    fn add(&mut self, path: &str, printed: Vec<u8>) {
+        let text = String::from_utf8(printed).unwrap_or_else(|error| {
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            self.broken.insert(path.to_owned(), error.into_bytes());
+            text
+        });
+        let text = if text.contains(NO_VALUE) {
+            text.replace(NO_VALUE, "")
+        } else {
+            text
+        };
+        self.files.insert(path.to_owned(), text);
+    }
+}
+
+const NO_VALUE: &str = "<no value>";
+
+/// Executes all templates in Helm's order.
 fn execute(
     chart: &Chart,
     renderables: Vec<Renderable>,
     options: &RenderOptions,
     host: &mut RenderHost,
-) -> Result<BTreeMap<String, String>, RenderError> {
+) -> Result<Printed, RenderError> {
     // Templates can make a map hold itself. The guard outlives the values, and frees such maps.
     let _cycles = CycleGuard::new();
     let mut renderables = renderables;
@@ -298,7 +343,7 @@ fn execute(
     sort_renderables(&mut renderables);
     let compiled = compile(chart, &renderables, &functions)?;
     let mut budget = Budget::new(options.limits);
-    let mut files = BTreeMap::new();
+    let mut all = Printed::default();
     for renderable in &renderables {
         if base_name(&renderable.path).starts_with('_') {
             continue;
@@ -317,9 +362,9 @@ fn execute(
                 &mut budget,
             )
             .map_err(|error| RenderError::Execute(reformat_exec(&error)))?;
-        files.insert(renderable.path.clone(), without_no_value(printed));
+        all.add(&renderable.path, printed);
     }
-    Ok(files)
+    Ok(all)
 }
 
 /// Deepest first, and among equals the last by name first.
@@ -357,28 +402,19 @@ fn compile(
     })
 }
 
-/// Removes every `<no value>`, wherever it comes from. Invalid UTF-8 becomes U+FFFD.
-fn without_no_value(printed: Vec<u8>) -> String {
-    let text = String::from_utf8(printed)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
-    if text.contains("<no value>") {
-        return text.replace("<no value>", "");
-    }
-    text
-}
-
 const NOTES: &str = "NOTES.txt";
 
 fn assemble(
     node: &Node<'_>,
-    mut files: BTreeMap<String, String>,
+    mut printed: Printed,
     options: &RenderOptions,
 ) -> Result<Rendered, RenderError> {
-    let notes = take_notes(node, &mut files, options.subchart_notes);
-    let (hooks, manifests) = match sort_manifests(&files, INSTALL_ORDER) {
+    let notes = take_notes(node, &mut printed.files, options.subchart_notes);
+    let sorted = sort_manifests_of(&printed.files, &printed.broken, INSTALL_ORDER);
+    let (hooks, manifests) = match sorted {
         Ok(sorted) => sorted,
         Err(error) => {
-            let partial = all_files(&files);
+            let partial = all_files(&printed.files);
             return Err(RenderError::Manifest { error, partial });
         }
     };

@@ -410,6 +410,24 @@ fn a_packed_chart_is_the_chart() {
 }
 
 #[test]
+fn packed_files_are_plain_and_have_the_nearest_second() {
+    let chart = chart(&[("values.yaml", "a: 1\n")]);
+    for (time, expected) in [
+        ("2024-01-02T03:04:05.499Z", 1_704_164_645),
+        ("2024-01-02T03:04:05.5Z", 1_704_164_646),
+    ] {
+        let mut packed = Vec::new();
+        helm_engine::package(&chart, Some(time.parse().unwrap()), &mut packed).unwrap();
+        let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(&*packed));
+        for entry in archive.entries().unwrap() {
+            let header = entry.unwrap().header().clone();
+            assert_eq!(header.mtime().unwrap(), expected);
+            assert_eq!(header.as_old().linkflag, *b"0", "a plain file since POSIX");
+        }
+    }
+}
+
+#[test]
 fn umbrella_charts_take_time_in_proportion() {
     // Counted in work, not in time: what templates and values allocate must grow with the chart.
     let umbrella = |count: usize| {

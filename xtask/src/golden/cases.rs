@@ -36,7 +36,7 @@ pub(crate) struct Case {
 pub(crate) struct Outcome {
     /// Whether it succeeded.
     pub(crate) success: bool,
-    /// Standard output, or standard error of a command that failed.
+    /// Standard output; of a command that failed, also standard error behind it.
     pub(crate) text: String,
 }
 
@@ -175,14 +175,13 @@ fn outcome(success: bool, stdout: &[u8], stderr: &[u8]) -> Outcome {
         let text = String::from_utf8_lossy(stdout).into_owned();
         return Outcome { success, text };
     }
+    let mut all = String::from_utf8_lossy(stdout).into_owned();
     let text = String::from_utf8_lossy(stderr);
     let kept = text
         .split_inclusive('\n')
         .filter(|line| !line.starts_with("level="));
-    Outcome {
-        success,
-        text: kept.collect(),
-    }
+    all.extend(kept);
+    Outcome { success, text: all }
 }
 
 /// Outcomes from the file that `cargo xtask golden` writes, by the names of their cases.

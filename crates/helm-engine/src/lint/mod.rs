@@ -135,7 +135,11 @@ fn values(subject: &Subject<'_>, options: &LintOptions, findings: &mut Findings)
             findings.add(
                 Severity::Error,
                 FILE,
-                format!("unable to parse YAML: {error}"),
+                format!("unable to parse YAML: {error}").replace(
+                    "of type map[string]interface {}",
+                    // Helm reads them into a type of its own here.
+                    "of type common.Values",
+                ),
             );
             return;
         }
@@ -213,18 +217,14 @@ fn crds(subject: &Subject<'_>, findings: &mut Findings) {
     for crd in chart.crds() {
         let name = crd.path.split_once("/crds/").map_or("", |(_, name)| name);
         let path = format!("crds/{name}");
-        for document in templates::documents(&crd.data.to_text()) {
-            let head = match goyaml::read_head(document.as_bytes()) {
+        for head in templates::heads(&crd.data.to_text()) {
+            let head = match head {
                 Ok(head) => head,
-                Err(error) => {
-                    let text = format!("unable to parse YAML: {error}");
+                Err(text) => {
                     findings.add(Severity::Error, &path, text);
                     return;
                 }
             };
-            if templates::is_null(document) {
-                continue;
-            }
             if !head.api_version.starts_with(b"apiextensions.k8s.io") {
                 let text = "apiVersion is not in 'apiextensions.k8s.io'";
                 findings.add(Severity::Error, &path, text);

@@ -1,13 +1,12 @@
 //! The rules for templates and what they print.
 
-use std::collections::BTreeMap;
-
-use goyaml::Tree;
+use goyaml::{Head, Tree};
 
 use super::{Findings, LintOptions, Severity, Subject, deprecated, names};
 use crate::capabilities::Capabilities;
 use crate::chart::Chart;
-use crate::render::{RenderOptions, render_files};
+use crate::manifest::fault_of_bytes;
+use crate::render::{Printed, RenderOptions, render_files};
 use crate::text::quote;
 
 const FOLDER: &str = "templates/";
@@ -44,7 +43,7 @@ pub(super) fn check(subject: &Subject<'_>, options: &LintOptions, findings: &mut
         ..RenderOptions::default()
     };
     match render_files(chart, &options.values, &render) {
-        Ok(Some(files)) => check_files(chart, &files, version, findings),
+        Ok(Some(printed)) => check_files(chart, &printed, version, findings),
         Ok(None) => {}
         Err(error) => findings.add(Severity::Error, FOLDER, error.to_string()),
     }
@@ -56,12 +55,7 @@ fn kube_version(capabilities: &Capabilities) -> (u32, u32) {
     (number(&version.major), number(&version.minor))
 }
 
-fn check_files(
-    chart: &Chart,
-    files: &BTreeMap<String, String>,
-    version: (u32, u32),
-    findings: &mut Findings,
-) {
+fn check_files(chart: &Chart, printed: &Printed, version: (u32, u32), findings: &mut Findings) {
     for template in &chart.templates {
         let name = &template.name;
         let base = name.rsplit('/').next().unwrap_or(name);
@@ -79,12 +73,21 @@ fn check_files(
         if !matches!(extension.to_lowercase().as_str(), ".yaml" | ".yml") {
             continue;
         }
-        let content = files.get(&format!("{}/{name}", chart.name()));
-        let content = content.map_or("", String::as_str);
+        let path = format!("{}/{name}", chart.name());
+        let content = printed.files.get(&path).map_or("", String::as_str);
         if content.trim().is_empty() {
             continue;
         }
         findings.check(Severity::Warning, name, top_indent(content));
+        let broken = printed.broken.get(&path);
+        if let Some(error) = broken.and_then(|bytes| fault_of_bytes(bytes)) {
+            findings.add(
+                Severity::Error,
+                name,
+                format!("unable to parse YAML: {error}"),
+            );
+            return;
+        }
         if !check_documents(name, content, version, findings) {
             return;
         }
@@ -98,18 +101,14 @@ fn check_documents(
     version: (u32, u32),
     findings: &mut Findings,
 ) -> bool {
-    for document in documents(content) {
-        let head = match goyaml::read_head(document.as_bytes()) {
+    for head in heads(content) {
+        let head = match head {
             Ok(head) => head,
-            Err(error) => {
-                let text = format!("unable to parse YAML: {error}");
+            Err(text) => {
                 findings.add(Severity::Error, name, text);
                 return false;
             }
         };
-        if is_null(document) {
-            continue;
-        }
         let [kind, object, api_version] =
             [&head.kind, &head.name, &head.api_version].map(|text| text.to_text().into_owned());
         findings.check(Severity::Warning, name, names::check(&kind, &object));
@@ -170,27 +169,77 @@ fn list_annotations(kind: &str, content: &str) -> Result<(), String> {
 }
 
 /// Whether a document holds nothing.
-pub(super) fn is_null(document: &str) -> bool {
+fn is_null(document: &str) -> bool {
     document.lines().all(|line| {
         let line = line.trim();
-        line.is_empty() || line.starts_with('#') || line == "---" || line == "null"
+        line.is_empty() || line.starts_with('#') || line.starts_with("---") || line == "null"
     })
 }
 
-/// The documents of a stream as Kubernetes' decoder splits them: at lines that begin with `---`,
-/// of which the rest is dropped.
-pub(super) fn documents(stream: &str) -> impl Iterator<Item = &str> {
-    let mut rest = Some(stream);
+/// The documents of a stream as Kubernetes' decoder reads them: up to lines that begin with `---`,
+/// behind which there may be a comment. The error says what else there is, and nothing follows it.
+fn documents(stream: &str) -> impl Iterator<Item = Result<&str, String>> {
+    let mut rest = stream;
     std::iter::from_fn(move || {
-        let text = rest?;
-        let Some(at) = text.find("\n---") else {
-            rest = None;
-            return Some(text);
-        };
-        let (document, tail) = text.split_at(at);
-        let tail = tail.get("\n---".len()..).unwrap_or_default();
-        rest = tail.split_once('\n').map(|(_, tail)| tail);
-        Some(document)
+        if rest.is_empty() {
+            return None;
+        }
+        let mut end = 0;
+        for line in rest.split_inclusive('\n') {
+            if let Some(behind) = line.strip_prefix("---").map(str::trim) {
+                if !behind.is_empty() && !behind.starts_with('#') {
+                    rest = "";
+                    let text = format!("invalid Yaml document separator: {behind}");
+                    return Some(Err(text));
+                }
+                if end > 0 {
+                    let (document, tail) = rest.split_at_checked(end)?;
+                    rest = tail.get(line.len()..)?;
+                    return Some(Ok(document));
+                }
+            }
+            end += line.len();
+        }
+        Some(Ok(std::mem::take(&mut rest)))
     })
-    .filter(|document| !document.trim().is_empty())
+}
+
+/// The heads of the documents of a stream that hold something, up to the first that cannot be read.
+pub(super) fn heads(stream: &str) -> impl Iterator<Item = Result<Head, String>> {
+    let of = move |(index, document): (usize, Result<&str, String>)| {
+        let head = head(document).map_err(|error| {
+            // Kubernetes' decoder takes what begins with a brace for JSON first.
+            let json = json_fault(stream).filter(|_| index == 0);
+            format!("unable to parse YAML: {}", json.unwrap_or(error))
+        });
+        head.transpose()
+    };
+    documents(stream).enumerate().filter_map(of)
+}
+
+/// The head of a document; `None` for a document that holds nothing.
+fn head(document: Result<&str, String>) -> Result<Option<Head>, String> {
+    let document = document?;
+    let head = goyaml::read_head(document.as_bytes()).map_err(|error| error.to_string())?;
+    Ok((!is_null(document)).then_some(head))
+}
+
+/// What is wrong with the JSON that a stream begins with, and behind how many bytes.
+fn json_fault(stream: &str) -> Option<String> {
+    if !stream.trim_start().starts_with('{') {
+        return None;
+    }
+    let text = stream.as_bytes();
+    let fault = |length: usize| goyaml::read_json_prefix(text.get(..length)?).err();
+    let error = fault(text.len())?.to_string();
+    // The shortest beginning that is wrong in the same way ends with the byte that is wrong.
+    let (mut good, mut bad) = (0, text.len());
+    while good + 1 < bad {
+        let middle = good.midpoint(bad);
+        match fault(middle) {
+            Some(found) if found.to_string() == error => bad = middle,
+            _ => good = middle,
+        }
+    }
+    Some(format!("json: offset {bad}: {error}"))
 }

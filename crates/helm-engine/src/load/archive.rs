@@ -46,6 +46,17 @@ pub fn read_archive(reader: impl Read, limits: &Limits) -> Result<Vec<ChartFile>
 
 /// Loads a chart from the file of an archive, with Helm's words for files that are none.
 pub(super) fn load_archive_file(path: &Path, limits: &Limits) -> Result<Loaded, LoadError> {
+    load_buffered(open(path)?, limits)
+}
+
+/// The files of an archive as they are.
+pub(super) fn read_archive_file(path: &Path, limits: &Limits) -> Result<Vec<ChartFile>, LoadError> {
+    let mut remaining = limits.total_bytes;
+    unpack(open(path)?, limits, &mut remaining)
+}
+
+/// A file that begins like an archive.
+fn open(path: &Path) -> Result<impl BufRead + use<>, LoadError> {
     let mut file = File::open(path).map_err(io_error("open", path))?;
     let mut magic = Vec::new();
     (&mut file)
@@ -56,7 +67,7 @@ pub(super) fn load_archive_file(path: &Path, limits: &Limits) -> Result<Loaded, 
         return Err(LoadError::NotAnArchive(not_an_archive(path, &magic)));
     }
     let file = BufReader::with_capacity(PIECE, file);
-    load_buffered(io::Cursor::new(magic).chain(file), limits)
+    Ok(io::Cursor::new(magic).chain(file))
 }
 
 fn not_an_archive(path: &Path, start: &[u8]) -> String {
@@ -70,6 +81,19 @@ fn not_an_archive(path: &Path, start: &[u8]) -> String {
     let kind = sniff(start);
     format!("file '{name}' does not appear to be a gzipped archive; got '{kind}'")
 }
+
+/// How files of some kinds begin.
+const SIGNATURES: [(&[u8], &str); 9] = [
+    (b"PK\x03\x04", "application/zip"),
+    (b"%PDF-", "application/pdf"),
+    (b"%!PS-Adobe-", "application/postscript"),
+    (b"Rar!\x1a\x07\x00", "application/x-rar-compressed"),
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"\x00asm", "application/wasm"),
+];
 
 /// What Go's `http.DetectContentType` says of the contents that people mistake for charts. Go looks
 /// at 512 bytes of which a short file leaves the rest zero.
@@ -86,10 +110,11 @@ fn sniff(start: &[u8]) -> &'static str {
         "text/html; charset=utf-8"
     } else if text.starts_with(b"<?xml") {
         "text/xml; charset=utf-8"
-    } else if start.starts_with(b"PK\x03\x04") {
-        "application/zip"
-    } else if start.starts_with(b"%PDF-") {
-        "application/pdf"
+    } else if let Some((_, kind)) = SIGNATURES
+        .iter()
+        .find(|(signature, _)| start.starts_with(signature))
+    {
+        kind
     } else if start.len() < 512 || start.iter().any(is_binary) {
         "application/octet-stream"
     } else {

@@ -114,13 +114,9 @@ impl Walk<'_> {
     }
 
     fn link(&mut self, path: &Path, name: String) -> Result<(), LoadError> {
-        let fault = |cause| LoadError::Link {
-            path: path.to_owned(),
-            cause: Box::new(io("lstat", path)(cause)),
-        };
-        let about = fs::metadata(path).map_err(fault)?;
+        let about = fs::metadata(path).map_err(|cause| link_fault(path, cause))?;
         if self.links >= MAX_LINKED_DEPTH {
-            return Err(fault(std::io::Error::other("too many links")));
+            return Err(endless(path));
         }
         self.links += 1;
         let done = self.plain(path, name, &about);
@@ -182,6 +178,49 @@ impl Walk<'_> {
         }
         Ok(data)
     }
+}
+
+/// Why a link cannot be followed: Go does that by itself, one link after the other.
+fn link_fault(link: &Path, cause: std::io::Error) -> LoadError {
+    let mut at = link.to_owned();
+    for _ in 0..255 {
+        match fs::read_link(&at) {
+            Ok(target) => at = clean(&at.parent().unwrap_or(&at).join(target)),
+            // More links on the way than the system takes: this is no fault of the link's own.
+            Err(refused) if is_loop(&refused) => return io("open", link)(refused),
+            Err(_) if is_loop(&cause) => return io("open", link)(cause),
+            Err(_) => {
+                let missing = first_missing(&at);
+                return LoadError::Link {
+                    path: link.to_owned(),
+                    cause: Box::new(io("lstat", &missing)(cause)),
+                };
+            }
+        }
+    }
+    endless(link)
+}
+
+fn endless(link: &Path) -> LoadError {
+    LoadError::Link {
+        path: link.to_owned(),
+        cause: Box::new(LoadError::LinkLoop),
+    }
+}
+
+fn is_loop(error: &std::io::Error) -> bool {
+    // ELOOP of Linux, for which the standard library has no stable name yet.
+    error.raw_os_error() == Some(40)
+}
+
+/// The first part of a path that is not there.
+fn first_missing(path: &Path) -> PathBuf {
+    let parts: Vec<&Path> = path.ancestors().collect();
+    let missing = parts
+        .into_iter()
+        .rev()
+        .find(|part| fs::symlink_metadata(part).is_err());
+    missing.unwrap_or(path).to_owned()
 }
 
 /// A byte order mark in UTF-8.

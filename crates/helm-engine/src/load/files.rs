@@ -80,6 +80,7 @@ pub(super) fn check_version(chart_file: &[u8]) -> Result<(), LoadError> {
     })?;
     match version.as_str() {
         "" | "v1" | "v2" => Ok(()),
+        "v3" => Err(LoadError::NextVersion),
         _ => Err(LoadError::UnsupportedVersion),
     }
 }

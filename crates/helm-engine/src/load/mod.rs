@@ -81,6 +81,9 @@ pub enum LoadError {
         /// Why it cannot be followed.
         cause: Box<Self>,
     },
+    /// Links that lead from one to the next without an end.
+    #[error("EvalSymlinks: too many links")]
+    LinkLoop,
     /// A device, a socket or a pipe.
     #[error("cannot load irregular file {} as it has file mode type bits set", .0.display())]
     Irregular(PathBuf),
@@ -138,13 +141,19 @@ pub enum LoadError {
     NotAnArchive(String),
     /// An archive that is damaged.
     #[error("unable to load chart archive")]
-    Archive(#[source] std::io::Error),
+    Archive(std::io::Error),
+    /// As [`LoadError::Archive`], where Helm says what is wrong.
+    #[error("{0}")]
+    Damaged(String),
     /// An archive without `Chart.yaml`.
     #[error("unable to detect chart version, no Chart.yaml found")]
     NoChartInArchive,
     /// Neither `v1` nor `v2`.
     #[error("unsupported chart version")]
     UnsupportedVersion,
+    /// `v3`, which Helm reads and then has no use for.
+    #[error("invalid chart apiVersion")]
+    NextVersion,
     /// A file that should be YAML.
     #[error("cannot load {file}: {cause}")]
     Yaml {
@@ -198,6 +207,37 @@ pub fn load(path: &Path, limits: &Limits) -> Result<Loaded, LoadError> {
     }
 }
 
+/// [`load`] as `helm show`, `lint` and `dependency` do it: without a look at the version of the
+/// chart first.
+///
+/// # Errors
+/// As of [`load`].
+pub fn load_of_any_version(path: &Path, limits: &Limits) -> Result<Loaded, LoadError> {
+    let files = if path.is_dir() {
+        directory::read_files(path, limits)?
+    } else {
+        archive::read_archive_file(path, limits).map_err(plainly)?
+    };
+    files::assemble(files, limits)
+}
+
+/// What is wrong with an archive, in the words of Go's packages.
+fn plainly(error: LoadError) -> LoadError {
+    let LoadError::Archive(cause) = error else {
+        return error;
+    };
+    let text = cause.to_string();
+    LoadError::Damaged(if cause.kind() == std::io::ErrorKind::UnexpectedEof {
+        "unexpected EOF".to_owned()
+    } else if text.contains("gzip header") {
+        "gzip: invalid header".to_owned()
+    } else if text.contains("checksum") {
+        "gzip: invalid checksum".to_owned()
+    } else {
+        text
+    })
+}
+
 /// The files of a chart, whatever is wrong with it: what `lint` looks at. Of a directory, those that
 /// `.helmignore` leaves.
 ///
@@ -208,7 +248,7 @@ pub fn load_chart_files(path: &Path, limits: &Limits) -> Result<Vec<ChartFile>, 
         return directory::read_files(path, limits);
     }
     let file = std::fs::File::open(path).map_err(directory::io("open", path))?;
-    archive::read_archive(file, limits)
+    archive::read_archive(file, limits).map_err(plainly)
 }
 
 /// Whether a path matches a pattern of Go's `filepath.Match`; `false` for a malformed pattern.
@@ -226,6 +266,14 @@ pub fn go_io_error(error: &std::io::Error) -> String {
         ErrorKind::PermissionDenied => "permission denied".to_owned(),
         ErrorKind::IsADirectory => "is a directory".to_owned(),
         ErrorKind::NotADirectory => "not a directory".to_owned(),
-        _ => error.to_string(),
+        _ => {
+            // Rust's text is `Too many levels of symbolic links (os error 40)`.
+            let text = error.to_string();
+            let text = text.split(" (os error ").next().unwrap_or_default();
+            let mut letters = text.chars();
+            letters.next().map_or_else(String::new, |first| {
+                first.to_lowercase().chain(letters).collect()
+            })
+        }
     }
 }

@@ -67,7 +67,7 @@ impl ValuesOptions {
         mut read: impl FnMut(&str) -> Result<Vec<u8>, String>,
     ) -> Result<Tree, ValuesError> {
         let mut values = Tree::Map(std::collections::BTreeMap::new());
-        for name in &self.files {
+        for name in self.files.iter().filter(|name| !name.is_empty()) {
             let text = read(name).map_err(ValuesError::Read)?;
             let document = read_values(&text).map_err(|cause| ValuesError::File {
                 name: name.clone(),

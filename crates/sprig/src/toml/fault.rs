@@ -40,12 +40,51 @@ fn of_value(text: &str) -> Option<Fault> {
     };
     match first {
         '"' | '\'' => of_string(value, first),
-        '[' | '{' | '0'..='9' | '+' | '-' => None,
+        '[' | '{' => None,
+        '0'..='9' | '+' | '-' => of_number(value),
+        '.' => Some(with_key("floats must start with a digit, not '.'")),
         _ if first.is_ascii_alphabetic() => of_word(value),
         _ => Some(with_key(&format!(
             "expected value but found {first:?} instead"
         ))),
     }
+}
+
+/// A number in decimal; dates and numbers of other bases are left to the grammar.
+fn of_number(value: &str) -> Option<Fault> {
+    let end = value
+        .find(|c: char| !c.is_ascii_digit() && !"+-_.eE".contains(c))
+        .unwrap_or(value.len());
+    let (number, after) = value.split_at(end);
+    let unsigned = number.trim_start_matches(['+', '-']);
+    let is_float = unsigned.contains(['.', 'e', 'E']);
+    let is_date = after.starts_with(':') || !is_float && unsigned.contains('-');
+    if is_date || after.starts_with(['x', 'o', 'b']) {
+        return None;
+    }
+    let kind = if is_float { "float" } else { "integer" };
+    let wrong = |what: &str| Some(with_key(&format!("Invalid {kind} {number:?}: {what}")));
+    let mut parts = number
+        .split(['.', 'e', 'E'])
+        .filter(|part| !part.is_empty());
+    if !parts.clone().all(are_underscores_right) {
+        return wrong("underscores must be surrounded by digits");
+    }
+    let whole = parts.next()?.trim_start_matches(['+', '-']);
+    if whole.len() > 1 && whole.starts_with('0') {
+        return wrong("cannot have leading zeroes");
+    }
+    let mut fractions = number.split('.').skip(1);
+    if !fractions.all(|fraction| fraction.starts_with(|c: char| c.is_ascii_digit())) {
+        return wrong("'.' must be followed by one or more digits");
+    }
+    let is_good = number.replace('_', "").parse::<f64>().is_ok();
+    (is_float && !is_good).then(|| with_key(&format!("Invalid float value: {number:?}")))
+}
+
+fn are_underscores_right(digits: &str) -> bool {
+    let digits = digits.trim_start_matches(['+', '-']);
+    digits.split('_').all(|group| !group.is_empty())
 }
 
 /// A value that is no boolean and not quoted.

@@ -57,10 +57,15 @@ impl Reader<'_> {
                 })?)
             }
             DeValue::Float(number) => {
-                let parsed = number.as_str().parse();
-                Value::Float64(
-                    parsed.map_err(|_| self.fault(position, "invalid floating point number"))?,
-                )
+                let text = number.as_str();
+                let parsed: Result<f64, _> = text.parse();
+                let parsed =
+                    parsed.map_err(|_| self.fault(position, "invalid floating point number"))?;
+                if parsed.is_infinite() && !text.ends_with("inf") {
+                    let text = format!("{text} is out of range for float64");
+                    return Err(self.fault(position, &text));
+                }
+                Value::Float64(parsed)
             }
             DeValue::Datetime(datetime) => time_value(self.time(datetime)),
             DeValue::Table(table) => Value::Map(self.table(table)?),
@@ -129,6 +134,13 @@ fn error_text(text: &str, error: &Error) -> String {
     let line = line_of(text.as_bytes(), position);
     if error.message().starts_with("duplicate key") {
         let key = last_key(text, line).unwrap_or_default();
+        let is_header = text
+            .lines()
+            .nth(line - 1)
+            .is_some_and(|text| text.trim_start().starts_with('['));
+        if is_header {
+            return format!("toml: line {line}: Key '{key}' has already been defined.");
+        }
         return with_position(
             text,
             position,
@@ -246,6 +258,42 @@ mod tests {
             (
                 "= 1",
                 "toml: line 1: unexpected '=': key name appears blank",
+            ),
+            (
+                "[a]\n[a]",
+                "toml: line 2: Key 'a' has already been defined.",
+            ),
+            (
+                "a = 01",
+                "toml: line 1 (last key \"a\"): Invalid integer \"01\": cannot have leading zeroes",
+            ),
+            (
+                "a = -00.5",
+                "toml: line 1 (last key \"a\"): Invalid float \"-00.5\": cannot have leading zeroes",
+            ),
+            (
+                "a = 1.",
+                "toml: line 1 (last key \"a\"): Invalid float \"1.\": '.' must be followed by one or more digits",
+            ),
+            (
+                "a = .5",
+                "toml: line 1 (last key \"a\"): floats must start with a digit, not '.'",
+            ),
+            (
+                "a = 1__0",
+                "toml: line 1 (last key \"a\"): Invalid integer \"1__0\": underscores must be surrounded by digits",
+            ),
+            (
+                "a = 1.5_",
+                "toml: line 1 (last key \"a\"): Invalid float \"1.5_\": underscores must be surrounded by digits",
+            ),
+            (
+                "a = 1e",
+                "toml: line 1 (last key \"a\"): Invalid float value: \"1e\"",
+            ),
+            (
+                "a = 1e400",
+                "toml: line 1 (last key \"a\"): 1e400 is out of range for float64",
             ),
             (
                 "a = @",
