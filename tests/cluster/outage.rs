@@ -204,7 +204,7 @@ fn an_api_server_that_was_away_finds_all_done_soon_after() {
     solo.proxy.traffic().forget();
     let commit = solo.push("1.1.0");
     // Watches, status and upgrade fail some times.
-    let fail = |all: &[Exchange]| all.len() >= 12;
+    let fail = |all: &[Exchange]| all.len() >= 6;
     solo.proxy.traffic().wait_until(LIMIT, fail).unwrap();
     plane.start_api_server().unwrap();
     solo.deployed("hello", &commit);
