@@ -154,7 +154,7 @@ fn missing(path: &str, what: &str) -> SourceError {
     SourceError::new(
         Reason::PathNotFound,
         format!(
-            "the commit has {what} `{path}`: check spec.chart.path (upper and lower case count)"
+            "no such file or directory: the commit has {what} `{path}`: check spec.chart.path (upper and lower case count)"
         ),
     )
 }

@@ -393,6 +393,7 @@ async fn refresh_loop(context: Arc<Context>) {
             }
             refresh(&context, &key).await;
         }
+        context.caches.releases.rest();
     }
 }
 

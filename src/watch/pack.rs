@@ -14,17 +14,18 @@ const COMMON: &[u8] = br#"{"metadata":{"annotations":{"helm.fluxcd.io/reconcile-
 /// Fast, and nearly as small as with more effort: what counts is in the common text.
 const EFFORT: u32 = 4;
 
-/// Packs and unpacks. The state of either direction takes a quarter of a megabyte, so there is one of each.
+/// Packs and unpacks, one text at a time. What is needed to pack takes as much memory as hundreds of objects, so it is
+/// there only while there is something to do.
 #[derive(Debug)]
 pub(super) struct Packer {
-    pack: Mutex<Compress>,
+    pack: Mutex<Option<Compress>>,
     unpack: Mutex<Decompress>,
 }
 
 impl Default for Packer {
     fn default() -> Self {
         Self {
-            pack: Mutex::new(Compress::new(Compression::new(EFFORT), true)),
+            pack: Mutex::default(),
             unpack: Mutex::new(Decompress::new(true)),
         }
     }
@@ -42,6 +43,7 @@ impl Packer {
     /// Packs a text; `None` if that cannot be done, which nothing known leads to.
     pub(super) fn pack(&self, text: &[u8]) -> Option<Packed> {
         let mut state = self.pack.lock().unwrap_or_else(PoisonError::into_inner);
+        let state = state.get_or_insert_with(|| Compress::new(Compression::new(EFFORT), true));
         state.reset();
         state.set_dictionary(COMMON).ok()?;
         // What cannot be compressed grows by a few bytes for each block.
@@ -51,6 +53,11 @@ impl Packer {
             bytes: bytes.into(),
             length: text.len(),
         })
+    }
+
+    /// Gives back the memory that is needed to pack, until there is something to pack again.
+    pub(super) fn rest(&self) {
+        *self.pack.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// The text again; `None` for what was not packed here.
@@ -101,6 +108,9 @@ mod tests {
             object.len()
         );
         assert_eq!(packer.unpack(&packed).unwrap(), object.as_bytes());
+        packer.rest();
+        let again = packer.pack(object.as_bytes()).unwrap();
+        assert_eq!(again.bytes, packed.bytes);
     }
 
     #[test]

@@ -101,6 +101,11 @@ impl Releases {
         self.len() == 0
     }
 
+    /// Nothing comes in for now: gives back memory that is needed only then.
+    pub(crate) fn rest(&self) {
+        self.packer.rest();
+    }
+
     /// Puts an object into the cache. Returns its key, the object, and whether a sync could tell.
     pub(crate) fn apply(
         &self,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use testkit::{ControlPlane, Options, Rig};
 
-use crate::support::{BINARY, LIMIT, write_chart};
+use crate::support::{BINARY, LIMIT, shared, write_chart};
 
 /// Fifty settled releases, verified every few seconds, statuses refreshed every second, commits beside their charts
 /// all the time: for a minute the API server is not written to, nor asked for releases or what they are made of.
@@ -57,4 +57,23 @@ fn fifty_settled_releases_cause_no_write_in_a_minute() {
             assert_eq!(after.of(verb, resource), 0, "{verb} {resource}");
         }
     }
+}
+
+/// glibc reads how many arenas it may have before `main`: the daemon has been replaced by itself, with the same number,
+/// name and arguments.
+#[cfg(target_env = "gnu")]
+#[test]
+fn the_daemon_starts_itself_again_with_one_arena() {
+    let pid = shared().daemon.process().pid();
+    let read = |file: &str| {
+        let bytes = std::fs::read(format!("/proc/{pid}/{file}")).unwrap();
+        String::from_utf8_lossy(&bytes).into_owned()
+    };
+    let environment = read("environ");
+    let arenas = environment
+        .split('\0')
+        .find(|entry| entry.starts_with("MALLOC_ARENA_MAX="));
+    assert_eq!(arenas, Some("MALLOC_ARENA_MAX=1"));
+    assert_eq!(read("comm").trim(), "helm-operator");
+    assert_eq!(read("cmdline").split('\0').nth(1), Some("run"));
 }

@@ -14,7 +14,7 @@ use crate::scratch::ScratchDir;
 
 /// Every request at the `Metadata` level, once it is answered. Watches too: they are answered when they end.
 const AUDIT_POLICY: &str = r#"{"apiVersion":"audit.k8s.io/v1","kind":"Policy",
-"omitStages":["RequestReceived"],"rules":[{"level":"Metadata"}]}"#;
+"omitStages":["RequestReceived","ResponseStarted"],"rules":[{"level":"Metadata"}]}"#;
 
 #[derive(Debug)]
 pub(super) struct Files {
