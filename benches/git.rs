@@ -1,8 +1,8 @@
 //! Git: mirrors against the `git` program, in one run.
 //!
-//! `cargo bench --bench git [-- --fast]`. Every measured side runs in a process of its own, so that its CPU time and its
-//! memory are its own and not those of the server; the table has both sides and their ratio. `--fast` shrinks the
-//! repository and the rounds, to see that the bench works.
+//! `cargo bench --bench git [-- --fast] [first] [idle] [push]`. Every measured side runs in a process of its own, so that
+//! its CPU time and its memory are its own and not those of the server; the table has both sides and their ratio.
+//! `--fast` shrinks the repository and the rounds, to see that the bench works; the words choose parts of it.
 #![expect(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -58,6 +58,9 @@ struct Cost {
     cpu: Duration,
     /// Peak of its largest process, in KiB.
     memory: u64,
+    /// The part of it that is no file: pages of a mapped pack belong to the system's cache, which takes them back when it
+    /// wants to.
+    anonymous: u64,
 }
 
 fn main() {
@@ -75,9 +78,15 @@ fn main() {
     };
     let server = GitServer::start(GitOptions::default()).unwrap();
     println!("{:<58} {:>12} {:>12} {:>8}", "", "git", "ours", "ratio");
-    first_mirror(&server, &size);
-    idle(&server, &size);
-    push(&server, &size);
+    let parts: [(&str, fn(&GitServer, &Size)); 3] =
+        [("first", first_mirror), ("idle", idle), ("push", push)];
+    let chosen = |part: &str| arguments.iter().any(|argument| argument == part);
+    let all = !parts.iter().any(|(part, _)| chosen(part));
+    for (part, run) in parts {
+        if all || chosen(part) {
+            run(&server, &size);
+        }
+    }
 }
 
 fn row(what: &str, git: f64, ours: f64, unit: &str) {
@@ -98,12 +107,13 @@ fn rows(what: &str, git: Cost, ours: Cost) {
         "ms",
     );
     row(&format!("{what}: CPU"), ms(git.cpu), ms(ours.cpu), "ms");
-    row(
-        &format!("{what}: memory"),
-        git.memory as f64 / 1024.0,
-        ours.memory as f64 / 1024.0,
-        "MiB",
-    );
+    let mib = |kib: u64| kib as f64 / 1024.0;
+    for (which, git, ours) in [
+        ("memory without mapped files", git.anonymous, ours.anonymous),
+        ("memory with them", git.memory, ours.memory),
+    ] {
+        row(&format!("{what}: {which}"), mib(git), mib(ours), "MiB");
+    }
 }
 
 /// The first mirror of a large repository: its tip, as it is used, and all of its history, as git fetches it.
@@ -112,19 +122,23 @@ fn first_mirror(server: &GitServer, size: &Size) {
     import(&repository, size);
     let bytes = size.commits * size.blob / 1_000_000;
     let name = |what: &str| format!("first mirror, {bytes} MB in {} commits{what}", size.commits);
-    let git = measure(&["git-clone", repository.url()]);
-    let tip = measure(&["mirror", repository.url(), "charts/c0", "main"]);
-    rows(&name(""), git, tip);
+    let middle = format!("main~{}", size.commits / 2);
     let old = testkit::run(
         Command::new("git")
             .arg("-C")
             .arg(repository.bare())
-            .args(["rev-parse", &format!("main~{}", size.commits / 2)]),
+            .args(["rev-parse", &middle]),
     );
     let old = old.unwrap();
-    // A short id can only be looked up in the whole history.
-    let history = measure(&["mirror", repository.url(), "charts/c0", &old.trim()[..12]]);
-    rows(&name(", whole history"), git, history);
+    let file = format!("file://{}", repository.bare().display());
+    for (over, url) in [("http", repository.url()), ("file", file.as_str())] {
+        let git = measure(&["git-clone", url]);
+        let tip = measure(&["mirror", url, "charts/c0", "main"]);
+        rows(&name(&format!(", {over}")), git, tip);
+        // A short id can only be looked up in the whole history.
+        let history = measure(&["mirror", url, "charts/c0", &old.trim()[..12]]);
+        rows(&name(&format!(", {over}, whole history")), git, history);
+    }
 }
 
 /// Commits with blobs that do not compress, by `git fast-import` straight into the bare repository.
@@ -168,7 +182,9 @@ fn import(repository: &GitRepository, size: &Size) {
 /// Many mirrors of which none has news: one round of polls against one `git fetch` each.
 fn idle(server: &GitServer, size: &Size) {
     for refs in [1, size.refs] {
-        let repositories: Vec<GitRepository> = (0..size.mirrors)
+        // One repository with many refs tells what the others would cost.
+        let mirrors = if refs > 1 { 1 } else { size.mirrors };
+        let repositories: Vec<GitRepository> = (0..mirrors)
             .map(|index| {
                 let repository = server.repository(&format!("idle-{refs}-{index}")).unwrap();
                 repository
@@ -178,7 +194,6 @@ fn idle(server: &GitServer, size: &Size) {
             })
             .collect();
         if refs > 1 {
-            // One repository with many refs tells what the others would cost.
             let bare = repositories[0].bare().to_str().unwrap();
             let mut update = Command::new("git")
                 .args(["-C", bare, "update-ref", "--stdin"])
@@ -193,13 +208,15 @@ fn idle(server: &GitServer, size: &Size) {
             drop(stdin);
             assert!(update.wait().unwrap().success());
         }
-        let repositories = if refs > 1 {
-            &repositories[..1]
-        } else {
-            &repositories
-        };
         let urls: Vec<&str> = repositories.iter().map(GitRepository::url).collect();
-        let rounds = size.rounds.to_string();
+        // The system counts CPU in hundredths of a second: few mirrors need more rounds.
+        let rounds = if refs > 1 {
+            size.rounds * 8
+        } else {
+            size.rounds
+        };
+        let count = u32::try_from(rounds).unwrap();
+        let rounds = rounds.to_string();
         let ours = measure(&[&["polls", &rounds][..], &urls].concat());
         server.traffic().forget();
         let again = measure(&[&["polls", "1"][..], &urls].concat());
@@ -207,8 +224,8 @@ fn idle(server: &GitServer, size: &Size) {
         assert!(again.wall > Duration::ZERO);
         let git = measure(&[&["git-fetch", &rounds][..], &urls].concat());
         let per_round = |cost: Cost| Cost {
-            wall: cost.wall / u32::try_from(size.rounds).unwrap(),
-            cpu: cost.cpu / u32::try_from(size.rounds).unwrap(),
+            wall: cost.wall / count,
+            cpu: cost.cpu / count,
             ..cost
         };
         let what = format!("a round of {} idle mirrors with {refs} refs", urls.len());
@@ -229,23 +246,31 @@ fn push(server: &GitServer, size: &Size) {
         .unwrap();
     let mut ours = Interactive::start(&["pushes", repository.url()]);
     let mut git = Interactive::start(&["git-pushes", repository.url()]);
-    let (mut our_times, mut git_times) = (Vec::new(), Vec::new());
+    let mut bare = Interactive::start(&["bare-pushes", repository.url()]);
+    let (mut our_times, mut git_times, mut bare_times) = (Vec::new(), Vec::new(), Vec::new());
     for index in 0..size.pushes {
         let commit = repository
             .commit_file("app/values.yaml", format!("n: {index}\n"))
             .unwrap();
         our_times.push(ours.ask(&commit));
         git_times.push(git.ask(&commit));
+        bare_times.push(bare.ask(&commit));
     }
     let median = |times: &mut Vec<Duration>| {
         times.sort();
         times[times.len() / 2].as_secs_f64() * 1000.0
     };
-    row(
-        "a push, until its tree can be read",
+    let (git, our, trips) = (
         median(&mut git_times),
         median(&mut our_times),
-        "ms",
+        median(&mut bare_times),
+    );
+    row("a push, until its tree can be read", git, our, "ms");
+    println!(
+        "{:<58} {:>12} {:>12}",
+        "a push: two bare round trips to this server, and the rest",
+        format!("{trips:.1} ms"),
+        format!("{:.1} ms", our - trips)
     );
     server.traffic().forget();
     let commit = repository
@@ -299,25 +324,26 @@ fn ourselves(arguments: &[&str]) -> Command {
 /// Runs a child to its end and reads what it took: its own words for time, `/proc` for memory.
 fn measure(arguments: &[&str]) -> Cost {
     let mut child = ourselves(arguments).spawn().unwrap();
-    let mut memory = 0;
     let mut answers = BufReader::new(child.stdout.take().unwrap());
     let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let (flag, pid) = (Arc::clone(&done), child.id());
     let sampler = std::thread::spawn(move || {
-        let mut peak = BTreeMap::<u32, u64>::new();
+        let (mut whole, mut anonymous) = (0, 0);
         while !flag.load(std::sync::atomic::Ordering::Relaxed) {
             for pid in descendants(pid) {
-                let seen = peak.entry(pid).or_default();
-                *seen = peak_memory(pid).max(*seen);
+                let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
+                let status = status.unwrap_or_default();
+                whole = kib(&status, "VmHWM:").max(whole);
+                anonymous = kib(&status, "RssAnon:").max(anonymous);
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        peak.into_values().max().unwrap_or(0)
+        (whole, anonymous)
     });
     let mut line = String::new();
     answers.read_line(&mut line).unwrap();
     done.store(true, std::sync::atomic::Ordering::Relaxed);
-    memory = sampler.join().unwrap().max(memory);
+    let (memory, anonymous) = sampler.join().unwrap();
     assert!(child.wait().unwrap().success());
     let numbers: Vec<u64> = line
         .split(' ')
@@ -327,6 +353,7 @@ fn measure(arguments: &[&str]) -> Cost {
         wall: Duration::from_nanos(numbers[0]),
         cpu: Duration::from_millis(numbers[1]),
         memory,
+        anonymous,
     }
 }
 
@@ -357,9 +384,9 @@ fn descendants(root: u32) -> Vec<u32> {
     found
 }
 
-fn peak_memory(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+/// A line of `/proc/…/status`.
+fn kib(status: &str, name: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok())
         .unwrap_or(0)
 }
@@ -438,6 +465,7 @@ fn child(arguments: &[String]) {
                 assert_eq!(artifact.revision, commit);
             }
         }),
+        ["bare-pushes", url] => bare_pushes(url),
         ["git-pushes", url] => {
             let mirror = place.path().join("m");
             run(git()
@@ -455,6 +483,41 @@ fn child(arguments: &[String]) {
             }
         }
         _ => eprintln!("no such child: {words:?}"),
+    }
+}
+
+/// The two requests that a push takes, and nothing else: what they cost at this server.
+fn bare_pushes(url: &str) {
+    let line = |text: &str| format!("{:04x}{text}\n", text.len() + 5);
+    let list = ["peel", "symrefs", "ref-prefix refs/heads/main"].map(line);
+    let list = format!("{}0001{}0000", line("command=ls-refs"), list.concat());
+    let fetch = |commit: &str| {
+        let asked = ["ofs-delta".into(), "no-progress".into(), "deepen 1".into()];
+        let wants = [format!("want {commit}"), "done".to_owned()];
+        let lines: String = asked.iter().chain(&wants).map(|text| line(text)).collect();
+        format!("{}0001{lines}0000", line("command=fetch"))
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let post = async |body: String| {
+        let kind = "application/x-git-upload-pack-request";
+        let request = client.post(format!("{url}/git-upload-pack")).body(body);
+        let request = request.header("content-type", kind);
+        let answer = request.header("git-protocol", "version=2").send();
+        answer.await.unwrap().bytes().await.unwrap()
+    };
+    println!("ready");
+    for commit in std::io::stdin().lines() {
+        let commit = commit.unwrap();
+        let started = Instant::now();
+        let refs = runtime.block_on(post(list.clone()));
+        let pack = runtime.block_on(post(fetch(&commit)));
+        println!("{}", started.elapsed().as_nanos());
+        assert!(String::from_utf8_lossy(&refs).contains(&commit));
+        assert!(String::from_utf8_lossy(&pack).contains("PACK"));
     }
 }
 
