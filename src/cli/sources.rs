@@ -11,6 +11,12 @@ use super::table::table;
 use crate::server::{RefReport, SourceReport};
 
 /// List the git mirrors of the daemon: remote, state, refs, commits, age and size.
+///
+/// With `--output json` or `yaml` it is a list of objects with `url`, `state` (`Ready`, `Cloning`, or
+/// why it failed), `message`, `refs` (`name`, `commit`, `error`), `releases`, `ageSeconds`,
+/// `diskBytes`, `requests` and `receivedBytes`. No credentials are in it.
+///
+/// Exit code 0: the daemon has answered, whatever the states are. 1: it has not.
 #[derive(Args, Clone, Debug)]
 #[command(disable_version_flag = true)]
 pub(crate) struct Arguments {

@@ -25,7 +25,7 @@ const MOST_OVERTAKEN: u32 = 5;
 impl Sync<'_> {
     pub(super) async fn chart(&mut self, inputs: &Inputs) -> Result<Arc<Chart>, End> {
         let chart = self.context.chart(&inputs.artifact).await;
-        chart.map_err(|trouble| self.fail(trouble))
+        chart.map_err(|trouble| self.fail_at(&inputs.artifact.revision, trouble))
     }
 
     /// The values that are recorded: with `resetValues: false`, those of the last revision below ours.

@@ -339,6 +339,16 @@ impl<'a> Sync<'a> {
         self.fail(Trouble::new(Stage::Decision, Reason::OwnedByOther, message))
     }
 
+    /// As [`fail`](Self::fail), and notes that this revision was attempted. What 1.4 has noted stays as long as
+    /// nothing of ours was deployed: whether to adopt its release is read from there.
+    pub(super) fn fail_at(&mut self, revision: &str, trouble: Trouble) -> End {
+        let before = &self.before;
+        if before.last_attempted_digest.is_some() || before.last_attempted_revision.is_none() {
+            self.edit.fields().last_attempted_revision = Some(revision.to_owned());
+        }
+        self.fail(trouble)
+    }
+
     /// From here on every request of this release is made as it says, where it says.
     async fn connect(&mut self) -> Result<(), End> {
         let account = self.context.settings.default_service_account.as_deref();
@@ -386,7 +396,7 @@ impl<'a> Sync<'a> {
             own_namespace_only: self.context.settings.own_namespace_only,
         };
         let values = reader.compose(&self.release, &artifact).await;
-        let values = values.map_err(|trouble| self.fail(trouble))?;
+        let values = values.map_err(|trouble| self.fail_at(&artifact.revision, trouble))?;
         let digest = input_digest(&self.release, &artifact.digest, &values_digest(&values));
         let inputs = Inputs {
             artifact,
