@@ -28,6 +28,9 @@ use crate::status::{EventNote, EventRecorder, Failure, StatusEdit, StatusWriter,
 use crate::telemetry::Metrics;
 use crate::watch::{CacheEvent, Cached, Caches};
 
+/// The pause after a lock file could not be used.
+const LOCK_PAUSE: Duration = Duration::from_secs(5);
+
 /// What an operator is made of.
 #[derive(Debug)]
 pub struct Parts {
@@ -318,7 +321,8 @@ async fn process(context: Arc<Context>, key: NamespacedName, mut slot: Slot) -> 
         Err(LockError::Held(_)) => return Next::After(Duration::from_secs(1)),
         Err(error) => {
             tracing::error!(release = %key, "{error}");
-            return Next::After(Duration::from_secs(10));
+            report_lock(&context, &release, &error).await;
+            return Next::After(LOCK_PAUSE);
         }
     };
     if release.metadata.deletion_timestamp.is_none() {
@@ -330,6 +334,13 @@ async fn process(context: Arc<Context>, key: NamespacedName, mut slot: Slot) -> 
         lock.remove().ok();
     }
     next
+}
+
+/// Says in the status that the release cannot be locked; the next look at it is a whole one.
+async fn report_lock(context: &Context, release: &HelmRelease, error: &LockError) {
+    context.remember(&release.key(), |memory| memory.settled = None);
+    let failure = Failure::retried(Reason::StorageFailed, error.to_string());
+    report(context, release, &failure).await;
 }
 
 fn panic_message(error: tokio::task::JoinError) -> String {

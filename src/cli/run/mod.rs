@@ -1,5 +1,6 @@
 //! `helm-operator run`: the daemon.
 
+mod disk;
 mod flags;
 mod lean;
 mod webhook;
@@ -19,6 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use disk::Disk;
 pub(super) use flags::Flags;
 
 use crate::admission::{Identity, Reviewer};
@@ -26,7 +28,7 @@ use crate::api::SourceUrl;
 use crate::gitsync::{
     DaemonCredentials, Limits, MirrorState, Mirrors, Options as GitOptions, Policy,
 };
-use crate::lock::{LeaderLease, Leadership, LeaseSettings, ReleaseLocks};
+use crate::lock::{LeaderLease, Leadership, LeaseSettings};
 use crate::operator::{ClusterSecrets, Clusters, Operator, Parts, Settings, Stopped};
 use crate::server::{
     Health, Hooks, ServerState, ToLeader, debug_routes, hook_routes, routes, serve, sources_routes,
@@ -98,8 +100,16 @@ fn warn_of_old_flags(flags: &Flags) {
 async fn daemon(flags: &Flags, logs: LogHandle) -> Result<()> {
     let mut stop = Stop::listen()?;
     let config = config(flags).await?;
-    let locks = ReleaseLocks::open(directory(flags.lock_dir.as_ref(), "locks"))?;
-    let identity = locks.identity(&host()).context("finding out who we are")?;
+    let plain = Client::try_from(config.clone()).context("making a client")?;
+    let repositories = imported(&flags.helm_repository_import);
+    let Some(disk) = disk::open(flags, &plain, &repositories, &mut stop).await? else {
+        return Ok(());
+    };
+    let Disk {
+        locks,
+        identity,
+        sources,
+    } = disk;
     let instance = identity.name().to_owned();
     let namespace = match flags.leader_election_namespace.as_str() {
         "" => config.default_namespace.clone(),
@@ -108,13 +118,10 @@ async fn daemon(flags: &Flags, logs: LogHandle) -> Result<()> {
     let lease = lease_settings(flags, &namespace, &instance);
     lease.check().map_err(anyhow::Error::msg)?;
     let holder = format!("helm-operator/{}/{}", lease.namespace, lease.name);
-    let plain = Client::try_from(config.clone()).context("making a client")?;
     let (election, leadership) = election(flags, &plain, lease);
     let clusters = Clusters::new(config, leadership.clone()).context("making a client")?;
     let metrics = Metrics::new();
     let health = Arc::<Health>::default();
-    let repositories = imported(&flags.helm_repository_import);
-    let sources = sources(flags, plain.clone(), &repositories)?;
     let served = Identity::default();
     let state = ServerState {
         metrics: metrics.clone(),
