@@ -152,7 +152,11 @@ impl<'c> Remote<'c> {
                 ssh.list(ssh::command(self.url, files, options), prefixes)
                     .await
             }
-            Kind::Local(local) => local.list(process::local(self.url.path()), prefixes).await,
+            Kind::Local(local) => {
+                let path = self.url.path();
+                let listing = local.list(process::local(path), prefixes).await;
+                listing.map_err(|error| process::with_local_hint(error, path))
+            }
         }
     }
 

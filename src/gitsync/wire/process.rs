@@ -3,7 +3,7 @@
 //! These are the only programs that git sources start, each from a fixed argument list, without a shell on this
 //! side, with an empty environment but for what is set here.
 
-use std::{process::Stdio, time::Duration};
+use std::{path::Path, process::Stdio, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -268,4 +268,70 @@ pub(crate) fn explain_local(said: &str) -> SourceError {
         Reason::RepositoryNotFound,
         format!("git upload-pack: {last}"),
     )
+}
+
+/// Says what to write instead, where `path` is a work tree or a directory within a repository.
+pub(crate) fn with_local_hint(error: SourceError, path: &str) -> SourceError {
+    match local_hint(Path::new(path)) {
+        Some(hint) if error.reason() == Reason::RepositoryNotFound => {
+            SourceError::new(Reason::RepositoryNotFound, format!("{error}; {hint}"))
+        }
+        _ => error,
+    }
+}
+
+fn local_hint(path: &Path) -> Option<String> {
+    let repository = |root: &Path| {
+        let inner = root.join(".git");
+        let is_bare = root.join("HEAD").is_file() && root.join("objects").is_dir();
+        if inner.join("HEAD").is_file() {
+            Some(inner)
+        } else {
+            is_bare.then(|| root.to_owned())
+        }
+    };
+    if let Some(found) = repository(path) {
+        let found = found.display();
+        return Some(format!("this is a work tree: use file://{found}"));
+    }
+    let (root, found) = path
+        .ancestors()
+        .skip(1)
+        .find_map(|root| Some((root, repository(root)?)))?;
+    let below = path.strip_prefix(root).ok()?;
+    Some(format!(
+        "this is a directory within a repository: use file://{} with path: {}",
+        found.display(),
+        below.display()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_work_tree_and_a_directory_in_it_are_told_from_nothing() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("charts");
+        std::fs::create_dir_all(root.join(".git/objects")).unwrap();
+        std::fs::create_dir_all(root.join("apps/web")).unwrap();
+        std::fs::write(root.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        let git = root.join(".git");
+        let git = git.display();
+        assert_eq!(
+            local_hint(&root).unwrap(),
+            format!("this is a work tree: use file://{git}")
+        );
+        assert_eq!(
+            local_hint(&root.join("apps/web")).unwrap(),
+            format!(
+                "this is a directory within a repository: use file://{git} with path: apps/web"
+            )
+        );
+        assert_eq!(local_hint(&place.path().join("elsewhere")), None);
+        let auth = SourceError::new(Reason::AuthFailed, "no");
+        let path = root.display().to_string();
+        assert_eq!(with_local_hint(auth, &path).to_string(), "no");
+    }
 }
