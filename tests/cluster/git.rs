@@ -8,7 +8,7 @@ use base64::Engine as _;
 use serde_json::Value;
 use testkit::{ControlPlane, GitOptions, GitRepository, GitServer, Options, Rig, ScratchDir};
 
-use crate::support::{BINARY, LIMIT, condition, message, text, write_chart};
+use crate::support::{BINARY, LIMIT, Lone, condition, lone_plane, message, text, write_chart};
 
 const SECRET: &str = "canary-hook-5a1e";
 
@@ -142,6 +142,22 @@ impl Site {
         assert_eq!(self.rig.daemon.post("/api/v1/sync-git", "").unwrap().0, 200);
     }
 
+    /// What `sync` prints of a release as JSON, whatever its exit code is.
+    fn sync(&self, name: &str) -> Value {
+        let mut ours = Command::new(BINARY);
+        ours.env("KUBECONFIG", self.rig.plane.kubeconfig());
+        ours.args(["sync", name, "--output=json", "--namespace"]);
+        let output = ours.arg(&self.namespace).output().unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let is_synced = report["outcome"] == "Synced";
+        assert_eq!(
+            output.status.code(),
+            Some(i32::from(!is_synced)),
+            "{report}"
+        );
+        report
+    }
+
     /// Runs the binary against the daemon; what it prints, or why it fails.
     fn ours(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let mut ours = Command::new(BINARY);
@@ -167,20 +183,93 @@ fn hook(provider: &str, headers: &[(&str, &str)], body: &str) -> u16 {
     answer.status().as_u16()
 }
 
+/// The HMAC of a body, as a provider signs it.
+fn signature(secret: &str, body: &str) -> String {
+    use aws_lc_rs::hmac;
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+    let tag = hmac::sign(&key, body.as_bytes());
+    tag.as_ref().iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// What each provider says of a push to the repository at `url`: its name, the header of its signature, what that holds
+/// when it is made with `secret`, and the body.
+fn hooks(url: &str, secret: &str) -> Vec<(&'static str, &'static str, String, String)> {
+    let ssh = url.replace("http://", "ssh://git@");
+    let bodies = [
+        (
+            "github",
+            "x-hub-signature-256",
+            format!(r#"{{"repository":{{"clone_url":"{url}"}}}}"#),
+        ),
+        (
+            "gitlab",
+            "x-gitlab-token",
+            format!(r#"{{"project":{{"git_ssh_url":"{ssh}"}}}}"#),
+        ),
+        (
+            "gitea",
+            "x-gitea-signature",
+            format!(r#"{{"repository":{{"clone_url":"{url}"}}}}"#),
+        ),
+        (
+            "bitbucket",
+            "x-hub-signature",
+            format!(r#"{{"repository":{{"links":{{"html":{{"href":"{url}"}}}}}}}}"#),
+        ),
+        ("generic", "x-signature", format!(r#"{{"url":"{url}"}}"#)),
+    ];
+    let signed = bodies.map(|(provider, header, body)| {
+        let signature = match provider {
+            "gitlab" => secret.to_owned(),
+            "gitea" => signature(secret, &body),
+            _ => format!("sha256={}", signature(secret, &body)),
+        };
+        (provider, header, signature, body)
+    });
+    signed.into()
+}
+
 #[test]
-fn a_signed_hook_brings_a_push_into_the_cluster_and_a_forged_one_does_not() {
+fn a_signed_hook_of_each_kind_brings_a_push_into_the_cluster_and_a_forged_one_does_not() {
     let site = Site::new("hook");
-    site.apply_from(site.repository.url(), "");
+    let url = site.repository.url();
+    site.apply_from(url, "");
     site.ready();
-    write_chart(&site.repository, "1.1.0");
-    let second = site.repository.commit("Release 1.1.0").unwrap();
-    let ssh = site.repository.url().replace("http://", "ssh://git@");
-    let body = serde_json::json!({"project": {"git_ssh_url": ssh}}).to_string();
-    site.rig.git.traffic().forget();
-    assert_eq!(hook("gitlab", &[("x-gitlab-token", "guess")], &body), 401);
-    assert_eq!(hook("gitlab", &[], &body), 401);
-    assert_eq!(hook("gitlab", &[("x-gitlab-token", SECRET)], &body), 200);
-    site.wait(|release| text(release, "/status/revision") == second);
+    let path = url.rsplit('/').next().unwrap();
+    let asked = || {
+        let exchanges = site.rig.git.traffic().exchanges();
+        let ours = exchanges.iter().filter(|it| it.path.contains(path));
+        ours.count()
+    };
+    let before = asked();
+    for (provider, header, forged, body) in hooks(url, "a guess") {
+        assert_eq!(
+            hook(provider, &[(header, &forged)], &body),
+            401,
+            "{provider}"
+        );
+        assert_eq!(hook(provider, &[(header, "")], &body), 401, "{provider}");
+        assert_eq!(hook(provider, &[], &body), 401, "{provider}");
+    }
+    assert_eq!(asked(), before, "a forged hook asks nobody");
+    for (number, (provider, header, signed, body)) in hooks(url, SECRET).into_iter().enumerate() {
+        write_chart(&site.repository, &format!("1.{}.0", number + 1));
+        let pushed = site.repository.commit(provider).unwrap();
+        let other = body.replace(path, "other.git");
+        if header != "x-gitlab-token" {
+            assert_eq!(
+                hook(provider, &[(header, &signed)], &other),
+                401,
+                "{provider}"
+            );
+        }
+        assert_eq!(
+            hook(provider, &[(header, &signed)], &body),
+            200,
+            "{provider}"
+        );
+        site.wait(|release| text(release, "/status/revision") == pushed);
+    }
 }
 
 #[test]
@@ -265,6 +354,87 @@ fn credentials_that_are_refused_are_told_and_their_rotation_heals() {
     site.secret("login", &[("username", "alice"), ("password", "one")]);
     site.pushed();
     site.ready();
+
+    // Rotated on the server first: what runs stays, and the cause is told.
+    server.set_credentials(Some(("alice", "two")));
+    write_chart(&repository, "1.1.0");
+    let second = repository.commit("Release 1.1.0").unwrap();
+    site.pushed();
+    let told = site.wait(|release| condition(release, "ChartFetched").starts_with("False"));
+    let said = message(&told, "ChartFetched");
+    assert!(said.contains(": AuthFailed: "), "{said}");
+    assert!(condition(&told, "Ready").starts_with("True"), "{told:#}");
+    site.secret("login", &[("username", "alice"), ("password", "two")]);
+    site.pushed();
+    let healed = site.wait(|release| text(release, "/status/revision") == second);
+    assert_eq!(condition(&healed, "ChartFetched"), "True ChartFetched");
+}
+
+#[test]
+fn a_login_of_another_namespace_is_used_unless_that_is_forbidden() {
+    // Forbidden it is in tests/cluster/hostile.rs.
+    let site = Site::new("borrower");
+    let lender = site.rig.plane.namespace("lender").unwrap();
+    let options = GitOptions {
+        credentials: Some(("alice".into(), "lent".into())),
+        ..GitOptions::default()
+    };
+    let server = GitServer::start(options).unwrap();
+    let repository = server.repository("charts").unwrap();
+    write_chart(&repository, "1.0.0");
+    repository.commit("Add the chart").unwrap();
+    let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: login}\nstringData: {username: alice, password: lent}\n";
+    site.rig.apply(&lender, secret).unwrap();
+    site.apply_from(repository.url(), ", secretRef: {name: login}");
+    let failed = site.fails_with("AuthFailed");
+    let said = message(&failed, "Ready");
+    assert!(
+        said.contains("does not exist"),
+        "one's own is meant: {said}"
+    );
+    let elsewhere = format!(", secretRef: {{name: login, namespace: {lender}}}");
+    site.apply_from(repository.url(), &elsewhere);
+    site.ready();
+}
+
+#[test]
+fn a_renamed_default_branch_is_followed() {
+    let site = Site::new("renamed");
+    site.apply_from(site.repository.url(), "");
+    site.ready();
+    site.repository.branch("trunk").unwrap();
+    let bare = site.repository.bare().to_str().unwrap();
+    let head = ["-C", bare, "symbolic-ref", "HEAD", "refs/heads/trunk"];
+    site.repository.git(&head).unwrap();
+    site.repository.delete_branch("main").unwrap();
+    write_chart(&site.repository, "1.1.0");
+    let second = site.repository.commit("On trunk").unwrap();
+    site.pushed();
+    let ready = site.wait(|release| text(release, "/status/revision") == second);
+    assert_eq!(condition(&ready, "ChartFetched"), "True ChartFetched");
+}
+
+#[test]
+fn mirrors_are_polled_by_a_cron_schedule() {
+    let every_other_second = "--git-poll-interval=*/2 * * * * *";
+    let lone = Lone::start(lone_plane(), "cron", &[every_other_second]);
+    lone.install("hello");
+    for version in ["1.1.0", "1.2.0"] {
+        let commit = lone.push(version);
+        lone.deployed("hello", &commit);
+    }
+    let never = Lone::start(lone_plane(), "yearly", &["--git-poll-interval=0 0 30 2 *"]);
+    never.install("hello");
+    let asked = never.rig.git.traffic().count();
+    let commit = never.push("1.1.0");
+    // Longer than the other one's schedule with its jitter took.
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(never.rig.git.traffic().count(), asked, "it is not due");
+    assert_eq!(
+        never.rig.daemon.post("/api/v1/sync-git", "").unwrap().0,
+        200
+    );
+    never.deployed("hello", &commit);
 }
 
 #[test]
@@ -288,19 +458,7 @@ fn submodules_are_read_with_the_credentials_of_their_own_host() {
         .unwrap();
     let url = library.url().replace("127.0.0.1", "localhost");
     let place = "charts/hello/templates/common";
-    let modules = format!("[submodule \"x\"]\n\tpath = {place}\n\turl = {url}\n");
-    repository.write(".gitmodules", modules).unwrap();
-    repository.git(&["add", "--all"]).unwrap();
-    let entry = format!("160000,{commit},{place}");
-    repository
-        .git(&["update-index", "--add", "--cacheinfo", &entry])
-        .unwrap();
-    repository
-        .git(&["commit", "--quiet", "--message", "With a submodule"])
-        .unwrap();
-    repository
-        .git(&["push", "--quiet", "origin", "HEAD"])
-        .unwrap();
+    repository.commit_submodule(place, &url, &commit).unwrap();
     site.secret("outer", &[("username", "alice"), ("password", "outer")]);
     // The Secret of one host is not shown to another: the daemon's own login for it is.
     std::fs::write(
@@ -353,25 +511,7 @@ fn only_commits_with_a_signature_of_the_secret_are_released() {
     site.apply_from(site.repository.url(), more);
     site.fails_with("SignatureInvalid");
     write_chart(&site.repository, "1.1.0");
-    site.repository.git(&["add", "--all"]).unwrap();
-    let signing = format!("user.signingkey={}", key.display());
-    site.repository
-        .git(&[
-            "-c",
-            "gpg.format=ssh",
-            "-c",
-            &signing,
-            "commit",
-            "--quiet",
-            "--gpg-sign",
-            "--message",
-            "Signed",
-        ])
-        .unwrap();
-    site.repository
-        .git(&["push", "--quiet", "origin", "HEAD"])
-        .unwrap();
-    let signed = site.repository.head().unwrap();
+    let signed = site.repository.commit_signed("Signed", &key).unwrap();
     site.pushed();
     let ready = site.ready();
     assert_eq!(text(&ready, "/status/revision"), signed);
@@ -419,18 +559,45 @@ fn sync_and_sources_tell_what_the_daemon_does() {
         .ours(&["sync"])
         .unwrap_or_else(|error| error.to_string());
     assert!(everything.contains(url), "{everything}");
+    let mut ours = Command::new(BINARY);
+    ours.args([
+        "sync",
+        "--output=json",
+        "--server",
+        &site.rig.daemon.url("/"),
+    ]);
+    let all: Vec<Value> = serde_json::from_slice(&ours.output().unwrap().stdout).unwrap();
+    assert!(all.iter().any(|source| source["url"] == url), "{all:?}");
     let missing = site.ours(&["sync", "none", &namespace]).unwrap_err();
     assert!(format!("{missing:#}").contains("not found"), "{missing:#}");
     let deaf = ["sources", "--server=http://127.0.0.1:1"];
     let deaf = format!("{:#}", site.ours(&deaf).unwrap_err());
     assert!(deaf.contains("no daemon answers"), "{deaf}");
 
-    site.repository
-        .commit_file("charts/hello/templates/map.yaml", "{{ fail \"no\" }}")
-        .unwrap();
-    let failed = site.ours(&["sync", "hello", &namespace]).unwrap_err();
-    assert!(format!("{failed:#}").contains("not ready"), "{failed:#}");
-
+    let report = site.sync("hello");
+    assert_eq!(
+        (&report["outcome"], &report["revision"]),
+        (&"Synced".into(), &second.as_str().into())
+    );
+    for (path, content, phase) in [
+        ("templates/map.yaml", "{{ fail \"no\" }}", "DeployFailed"),
+        ("Chart.yaml", "name: [", "ChartFetchFailed"),
+    ] {
+        let path = format!("charts/hello/{path}");
+        let third = site.repository.commit_file(&path, content).unwrap();
+        let failed = site.ours(&["sync", "hello", &namespace]).unwrap_err();
+        assert!(format!("{failed:#}").contains("not ready"), "{failed:#}");
+        let report = site.sync("hello");
+        assert_eq!(
+            (&report["outcome"], &report["phase"]),
+            (&"Failed".into(), &phase.into())
+        );
+        // The one that failed, or none: never the last that went well.
+        let revision = report["revision"].as_str().unwrap_or(&third);
+        assert_eq!(revision, third, "{report}");
+        let status = site.rig.release(&site.namespace, "hello").unwrap();
+        assert_eq!(text(&status, "/status/lastAttemptedRevision"), third);
+    }
     let (status, metrics) = site.rig.daemon.get("/metrics").unwrap();
     assert_eq!(status, 200);
     for name in [
@@ -443,6 +610,18 @@ fn sync_and_sources_tell_what_the_daemon_does() {
         let series = format!("helm_operator_git_{name}{{url=\"{url}\"}} ");
         assert!(metrics.contains(&series), "{series} in {metrics}");
     }
+
+    let suspend = r#"{"spec":{"suspend":true}}"#;
+    let mut kubectl = site.rig.plane.kubectl().unwrap();
+    kubectl.args(["--namespace", &site.namespace, "patch", "hr", "hello"]);
+    testkit::run(kubectl.args(["--type=merge", "--patch", suspend])).unwrap();
+    let suspended = site.ours(&["sync", "hello", &namespace]).unwrap_err();
+    let suspended = format!("{suspended:#}");
+    assert!(
+        suspended.contains("is suspended and was not synced"),
+        "{suspended}"
+    );
+    assert_eq!(site.sync("hello")["outcome"], "Suspended");
 }
 
 #[test]
@@ -462,6 +641,9 @@ fn s30_no_credential_of_a_source_is_in_anything_that_the_daemon_says() {
         "canary-inline-03",
         "canary-token-04",
         "canary-key-05",
+        "canary-forged-06",
+        "canary-module-07",
+        "canary-lfs-08",
         SECRET,
     ];
     site.secret("right", &[("username", "alice"), ("password", canaries[0])]);
@@ -474,18 +656,54 @@ fn s30_no_credential_of_a_source_is_in_anything_that_the_daemon_says() {
     let inline = format!("http://alice:{}@", canaries[2]);
     let inline = repository.url().replace("http://", &inline);
     let ssh = "ssh://git@127.0.0.1:1/x";
+    // Repositories may hold logins themselves: for a submodule, for the place of large files.
+    let careless = server.repository("careless").unwrap();
+    write_chart(&careless, "1.0.0");
+    let lfs = format!(
+        "[lfs]\n\turl = http://alice:{}@127.0.0.1:1/lfs\n",
+        canaries[7]
+    );
+    careless.write(".lfsconfig", lfs).unwrap();
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n";
+    careless
+        .write("charts/pointer/Chart.yaml", pointer)
+        .unwrap();
+    let module = format!("http://alice:{}@", canaries[6]);
+    let module = repository.url().replace("http://", &module);
+    // On another host: on the same one the Secret of the release would be used.
+    let module = module.replace("127.0.0.1", "localhost");
+    let commit = repository.head().unwrap();
+    careless
+        .commit_submodule("charts/hello/sub", &module, &commit)
+        .unwrap();
+    let careless = careless.url();
     for (name, url, more) in [
         ("hello", repository.url(), ", secretRef: {name: right}"),
         ("wrong", repository.url(), ", secretRef: {name: wrong}"),
         ("token", repository.url(), ", secretRef: {name: token}"),
         ("key", ssh, ", secretRef: {name: key}"),
         ("inline", inline.as_str(), ""),
+        (
+            "module",
+            careless,
+            ", secretRef: {name: right}, submodules: true",
+        ),
     ] {
         site.apply_as(name, url, more);
     }
+    for secret in [SECRET, "canary-forged-06"] {
+        for (provider, header, signed, body) in hooks(repository.url(), secret) {
+            hook(provider, &[(header, &signed)], &body);
+        }
+    }
     site.ready();
+    let pointer = format!(
+        "apiVersion: helm.fluxcd.io/v1\nkind: HelmRelease\nmetadata: {{name: pointer}}\nspec:\n  \
+         chart: {{git: \"{careless}\", path: charts/pointer, secretRef: {{name: right}}}}\n"
+    );
+    site.rig.apply(&site.namespace, &pointer).unwrap();
     let mut outputs = Vec::new();
-    for name in ["wrong", "token", "key", "inline"] {
+    for name in ["wrong", "token", "key", "inline", "module", "pointer"] {
         let failed = site
             .rig
             .wait_for(&site.namespace, name, LIMIT, |release| {

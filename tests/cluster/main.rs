@@ -7,6 +7,7 @@ mod charts;
 mod contract;
 mod crash;
 mod diff;
+mod disk;
 mod drift;
 mod failures;
 mod gates;

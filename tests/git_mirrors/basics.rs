@@ -68,9 +68,7 @@ async fn a_commit_beside_the_chart_wakes_nobody() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_poll_without_news_is_one_request_and_writes_nothing() {
-    let rig = Rig::new();
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
+    let rig = Rig::with_chart(GitOptions::default());
     rig.use_chart("app", &rig.source("app")).await.unwrap();
     let files = || {
         let mut files = Vec::new();
@@ -100,9 +98,7 @@ async fn a_poll_without_news_is_one_request_and_writes_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_push_costs_two_requests_after_the_first_contact() {
-    let rig = Rig::new();
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
+    let rig = Rig::with_chart(GitOptions::default());
     rig.use_chart("app", &rig.source("app")).await.unwrap();
     assert_eq!(
         rig.server.traffic().count(),
@@ -146,9 +142,7 @@ async fn an_old_server_is_polled_with_one_request_too() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_things_are_told_apart() {
-    let rig = Rig::new();
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
+    let rig = Rig::with_chart(GitOptions::default());
     let source = rig.source("app");
     rig.use_chart("app", &source).await.unwrap();
     for (source, expected) in [
@@ -278,9 +272,7 @@ async fn a_restart_needs_no_download_and_works_without_the_server() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mirror_that_nobody_uses_goes_with_its_disk() {
-    let rig = Rig::new();
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
+    let rig = Rig::with_chart(GitOptions::default());
     let source = rig.source("app");
     rig.use_chart("a", &source).await.unwrap();
     rig.use_chart("b", &source).await.unwrap();
@@ -302,9 +294,7 @@ async fn a_mirror_that_nobody_uses_goes_with_its_disk() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_mirror_of_an_earlier_run_that_nobody_declares_is_swept() {
-    let mut rig = Rig::new();
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
+    let mut rig = Rig::with_chart(GitOptions::default());
     let other = rig.server.repository("other").unwrap();
     other.write("app/Chart.yaml", "name: app\n").unwrap();
     other.commit("first").unwrap();
@@ -339,9 +329,7 @@ async fn polls_come_by_themselves() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_spellings_of_one_remote_share_a_mirror() {
-    let rig = Rig::new();
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
+    let rig = Rig::with_chart(GitOptions::default());
     let source = rig.source("app");
     rig.use_chart("a", &source).await.unwrap();
     let mut other = source.clone();
@@ -363,9 +351,7 @@ async fn two_spellings_of_one_remote_share_a_mirror() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refresh_makes_the_next_answer_the_newest() {
-    let rig = Rig::new();
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
+    let rig = Rig::with_chart(GitOptions::default());
     let source = rig.source("app").at("main");
     rig.use_chart("app", &source).await.unwrap();
     rig.write_chart("app", "two");

@@ -23,10 +23,7 @@ fn private() -> GitOptions {
 
 /// A rig with one chart whose server wants credentials.
 fn private_rig() -> Rig {
-    let rig = Rig::with(private(), |_| {});
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
-    rig
+    Rig::with_chart(private())
 }
 
 fn with_secret(mut source: GitSource, secret: SecretRef) -> GitSource {
@@ -147,9 +144,7 @@ async fn a_missing_secret_and_missing_credentials_say_what_to_do() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bearer_token_is_sent_as_one() {
-    let rig = Rig::new();
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
+    let rig = Rig::with_chart(GitOptions::default());
     let secret = rig.secrets.set("git", &[("bearerToken", "t0ken\n")]);
     rig.use_chart("app", &with_secret(rig.source("app"), secret))
         .await
@@ -164,15 +159,10 @@ async fn a_bearer_token_is_sent_as_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_private_authority_is_trusted_through_the_secret_only() {
-    let rig = Rig::with(
-        GitOptions {
-            tls: true,
-            ..GitOptions::default()
-        },
-        |_| {},
-    );
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
+    let rig = Rig::with_chart(GitOptions {
+        tls: true,
+        ..GitOptions::default()
+    });
     let error = rig.mirrors.artifact(&rig.source("app")).await.unwrap_err();
     assert_eq!(error.reason(), Reason::HostKeyMismatch, "{error}");
     let ca = rig.server.certificate_authority().unwrap().to_owned();
@@ -199,9 +189,7 @@ async fn a_private_authority_is_trusted_through_the_secret_only() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s16_certificates_that_do_not_fit_are_refused() {
-    let rig = Rig::new();
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
+    let rig = Rig::with_chart(GitOptions::default());
     let authority = Authority::new();
     let target = port_of(&rig);
     let good = authority.sign("127.0.0.1", |_| {});
@@ -274,9 +262,7 @@ async fn r16_a_name_that_does_not_resolve_is_told() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_certificate_of_the_secret_is_shown() {
-    let rig = Rig::new();
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
+    let rig = Rig::with_chart(GitOptions::default());
     let authority = Authority::new();
     let server = authority.sign("127.0.0.1", |_| {});
     let client = authority.sign("client", |_| {});
@@ -398,9 +384,7 @@ async fn redirects_in_circles_and_to_a_login_page_are_refused() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r16_a_repository_that_moved_is_found_again() {
-    let mut rig = Rig::new();
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
+    let mut rig = Rig::with_chart(GitOptions::default());
     let source = rig.source("app");
     rig.use_chart("app", &source).await.unwrap();
     let new_home = GitServer::start(GitOptions::default()).unwrap();
@@ -467,12 +451,21 @@ async fn a_local_path_works_where_it_is_allowed() {
         source.url = url(&text);
         assert_eq!(rig.mirrors.artifact(&source).await.unwrap().revision, first);
     }
-    let mut gone = rig.source("app");
-    gone.url = url("/no/such/repository");
-    assert_eq!(
-        reason(rig.mirrors.artifact(&gone).await),
-        Reason::RepositoryNotFound
-    );
+    let work = rig.repository.work().display();
+    for (path, hint) in [
+        ("/no/such/repository".to_owned(), String::new()),
+        (work.to_string(), format!("use file://{work}/.git")),
+        (
+            format!("{work}/app"),
+            format!("use file://{work}/.git with path: app"),
+        ),
+    ] {
+        let mut wrong = rig.source("app");
+        wrong.url = url(&path);
+        let error = rig.mirrors.artifact(&wrong).await.unwrap_err();
+        assert_eq!(error.reason(), Reason::RepositoryNotFound, "{error}");
+        assert!(error.to_string().ends_with(&hint), "{error}");
+    }
 }
 
 /// A proxy for plain HTTP that checks its own credentials; returns its port and a count of requests.

@@ -8,6 +8,7 @@
 
 mod basics;
 mod damage;
+mod disk;
 mod hostile;
 mod https;
 mod memory;

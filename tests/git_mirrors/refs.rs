@@ -129,9 +129,7 @@ async fn r16_a_force_push_a_rewrite_and_a_moved_tag_are_ordinary() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r16_a_deleted_branch_is_told_and_one_that_comes_back_heals() {
-    let mut rig = Rig::new();
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
+    let mut rig = Rig::with_chart(GitOptions::default());
     rig.repository.branch("release").unwrap();
     let source = rig.source("app").at("release");
     rig.use_chart("app", &source).await.unwrap();
@@ -154,9 +152,7 @@ async fn r16_a_deleted_branch_is_told_and_one_that_comes_back_heals() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn r16_a_renamed_default_branch_is_followed() {
-    let mut rig = Rig::new();
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
+    let mut rig = Rig::with_chart(GitOptions::default());
     let source = rig.source("app");
     rig.use_chart("app", &source).await.unwrap();
     rig.repository.branch("trunk").unwrap();
@@ -194,9 +190,7 @@ async fn the_default_ref_of_the_options_stands_in_for_a_missing_ref() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_edited_ref_is_looked_up_at_once_and_not_at_the_next_poll() {
-    let rig = Rig::new();
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
+    let rig = Rig::with_chart(GitOptions::default());
     rig.use_chart("app", &rig.source("app").at("main"))
         .await
         .unwrap();
@@ -224,9 +218,7 @@ async fn an_edited_ref_is_looked_up_at_once_and_not_at_the_next_poll() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_appears_later_is_found() {
-    let rig = Rig::new();
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
+    let rig = Rig::with_chart(GitOptions::default());
     rig.write_chart("app", "two");
     rig.repository.git(&["add", "--all"]).unwrap();
     rig.repository

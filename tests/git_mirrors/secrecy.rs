@@ -6,9 +6,13 @@ use std::{
 };
 
 use base64::Engine;
+use helm_operator::gitsync::GitSource;
 use testkit::{Fault, GitOptions};
 
-use crate::support::{Rig, url};
+use crate::{
+    ssh::{self, Sshd},
+    support::{Rig, url},
+};
 
 /// Everything that was logged by this process, at trace level.
 #[derive(Clone, Default)]
@@ -105,24 +109,110 @@ async fn s30_no_canary_is_in_any_output_of_a_mirror() {
         let names = walk(&rig.cache_dir());
         outputs.push(names);
     }
+    assert_hidden(&[password, token, inline, key], outputs, log);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s30_no_canary_of_ssh_tls_submodules_or_large_files_is_in_any_output() {
+    let log = log();
+    let password = "canary-password-5c2b";
+    let module = "canary-module-9e41";
+    let lfs = "canary-lfs-27d0";
+    let rig = Rig::with_chart(GitOptions {
+        tls: true,
+        credentials: Some(("alice".into(), password.into())),
+        ..GitOptions::default()
+    });
+    let repository = &rig.repository;
+    let text = format!("[lfs]\n\turl = https://alice:{lfs}@127.0.0.1:1/x\n");
+    repository.write(".lfsconfig", text).unwrap();
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n";
+    repository.write("large/Chart.yaml", pointer).unwrap();
+    // On another host: on the same one the Secret of the release would be used.
+    let inner = repository.url().replace("127.0.0.1", "localhost");
+    let inner = inner.replace("https://", &format!("https://alice:{module}@"));
+    let head = repository.head().unwrap();
+    repository
+        .commit_submodule("outer/inner", &inner, &head)
+        .unwrap();
+    let authority = rig.server.certificate_authority().unwrap().to_owned();
+    let login = [
+        ("username", "alice"),
+        ("password", password),
+        ("caFile", &authority),
+    ];
+    let mut sources = ["app", "large", "outer"]
+        .map(|path| rig.source(path))
+        .to_vec();
+    for source in &mut sources {
+        source.secret = Some(rig.secrets.set("login", &login));
+        source.submodules = true;
+    }
+    let mut keys = Vec::new();
+    if let Some(server) = Sshd::start(&["ed25519"], "").await {
+        let client = ssh::key(server.path(), "client", "ed25519");
+        let stranger = ssh::key(server.path(), "stranger", "ed25519");
+        server.allow(&[&client]);
+        let known = server.known("ed25519");
+        let other = known.replace("ssh-ed25519 AAAA", "ssh-ed25519 AAAB");
+        for (name, key, known) in [
+            ("right", &client, &known),
+            ("stranger", &stranger, &known),
+            ("changed", &client, &other),
+        ] {
+            let mut source = rig.source("app");
+            source.url = url(&server.url(&rig));
+            let key = ssh::private(key);
+            let entries = [("identity", key.as_str()), ("known_hosts", known)];
+            source.secret = Some(rig.secrets.set(name, &entries));
+            sources.push(source);
+            // Its lines but the first, which all keys share, and the short last one.
+            let lines = key.lines().filter(|line| line.len() > 60).skip(1);
+            keys.extend(lines.map(str::to_owned));
+        }
+        let results = use_all(&rig, &sources).await;
+        let ends: Vec<_> = results.iter().map(|(result, _)| result.is_ok()).collect();
+        assert_eq!(
+            ends,
+            [true, false, false, true, false, false],
+            "{results:?}"
+        );
+    }
+    let results = use_all(&rig, &sources).await;
+    let mut outputs: Vec<String> = results.into_iter().map(|(_, text)| text).collect();
+    outputs.push(format!("{:?} {:?}", rig.mirrors.states(), rig.options));
+    outputs.push(walk(&rig.cache_dir()));
+    let mut secrets = vec![password, module, lfs];
+    secrets.extend(keys.iter().map(String::as_str));
+    assert_hidden(&secrets, outputs, log);
+}
+
+/// Reads the chart of each source; what came of it, and all that is said of it.
+async fn use_all(rig: &Rig, sources: &[GitSource]) -> Vec<(Result<String, String>, String)> {
+    let mut results = Vec::new();
+    for (index, source) in sources.iter().enumerate() {
+        let result = rig.use_chart(&format!("r{index}"), source).await;
+        let result = result.map(|artifact| artifact.revision);
+        let text = format!("{result:?} {source:?} {:?}", rig.secrets);
+        results.push((result.map_err(|error| error.to_string()), text));
+    }
+    results
+}
+
+/// Looks for each secret, as it is and in base64, in the outputs and in the log.
+fn assert_hidden(secrets: &[&str], mut outputs: Vec<String>, log: &Log) {
     outputs.push(String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned());
     assert!(outputs.last().unwrap().contains("TRACE"), "the log was on");
-    for secret in [password, token, inline, key] {
-        let encoded = base64::engine::general_purpose::STANDARD.encode(secret);
-        let with_user = base64::engine::general_purpose::STANDARD.encode(format!("alice:{secret}"));
+    let encode = |text: &str| base64::engine::general_purpose::STANDARD.encode(text);
+    for secret in secrets {
+        let (plain, login) = (encode(secret), encode(&format!("alice:{secret}")));
         // Whole words of base64, as the ends depend on what stands beside them.
-        for shape in [
-            secret,
-            encoded.trim_end_matches('=').split_at(12).0,
-            with_user.split_at(16).0,
-        ] {
+        for shape in [*secret, &plain[..12], &login[..16]] {
             for output in &outputs {
                 if let Some(at) = output.find(shape) {
                     let from = at.saturating_sub(200);
-                    panic!(
-                        "{shape} is in …{}",
-                        &output.get(from..at + 80).unwrap_or(output)
-                    );
+                    let around = output.get(from..at + 80).unwrap_or(output);
+                    panic!("{shape} is in …{around}");
                 }
             }
         }

@@ -8,13 +8,14 @@ use std::{
 };
 
 use helm_operator::gitsync::{GitSource, Reason};
+use testkit::GitOptions;
 
 use crate::support::{Rig, eventually, moved, text, url};
 
 const SSHD: &str = "/usr/sbin/sshd";
 
 /// A running server; it ends with this value.
-struct Sshd {
+pub(crate) struct Sshd {
     child: Child,
     port: u16,
     directory: tempfile::TempDir,
@@ -38,7 +39,7 @@ fn run(command: &mut Command) -> String {
 }
 
 /// Makes a key pair and returns the path of the private one.
-fn key(directory: &Path, name: &str, kind: &str) -> PathBuf {
+pub(crate) fn key(directory: &Path, name: &str, kind: &str) -> PathBuf {
     let path = directory.join(name);
     run(Command::new("ssh-keygen")
         .args(["-q", "-N", "", "-t", kind, "-f"])
@@ -53,14 +54,14 @@ fn public(key: &Path) -> String {
         .to_owned()
 }
 
-fn private(key: &Path) -> String {
+pub(crate) fn private(key: &Path) -> String {
     fs::read_to_string(key).unwrap()
 }
 
 impl Sshd {
     /// A server with a host key of each of `kinds`, which lets in whoever has one of `clients`. `None` where there is
     /// no sshd.
-    async fn start(kinds: &[&str], extra: &str) -> Option<Self> {
+    pub(crate) async fn start(kinds: &[&str], extra: &str) -> Option<Self> {
         if !Path::new(SSHD).exists() {
             eprintln!("skipped: {SSHD} is missing; install openssh-server");
             return None;
@@ -107,22 +108,22 @@ impl Sshd {
         eventually(|| TcpStream::connect(("127.0.0.1", self.port)).ok()).await;
     }
 
-    fn allow(&self, keys: &[&Path]) {
+    pub(crate) fn allow(&self, keys: &[&Path]) {
         let text: String = keys.iter().map(|key| public(key) + "\n").collect();
         fs::write(self.directory.path().join("authorized_keys"), text).unwrap();
     }
 
-    fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
 
     /// The line of `known_hosts` for the host key of this kind.
-    fn known(&self, kind: &str) -> String {
+    pub(crate) fn known(&self, kind: &str) -> String {
         let public = public(&self.path().join(format!("host-{kind}")));
         format!("[127.0.0.1]:{} {public}\n", self.port)
     }
 
-    fn url(&self, rig: &Rig) -> String {
+    pub(crate) fn url(&self, rig: &Rig) -> String {
         let user = run(Command::new("id").arg("-un"));
         format!(
             "ssh://{user}@127.0.0.1:{}{}",
@@ -140,19 +141,12 @@ fn source(rig: &Rig, server: &Sshd, name: &str, entries: &[(&str, &str)]) -> Git
     source
 }
 
-fn rig_with_chart() -> Rig {
-    let rig = Rig::new();
-    rig.write_chart("app", "one");
-    rig.repository.commit("first").unwrap();
-    rig
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_and_known_hosts_of_a_secret_open_the_way() {
     let Some(server) = Sshd::start(&["ed25519"], "").await else {
         return;
     };
-    let mut rig = rig_with_chart();
+    let mut rig = Rig::with_chart(GitOptions::default());
     let client = key(server.path(), "client", "ed25519");
     server.allow(&[&client]);
     let entries = [
@@ -193,7 +187,7 @@ async fn s16_host_keys_that_are_not_known_are_refused() {
     let Some(server) = Sshd::start(&["ed25519"], "").await else {
         return;
     };
-    let rig = rig_with_chart();
+    let rig = Rig::with_chart(GitOptions::default());
     let client = key(server.path(), "client", "ed25519");
     let stranger = key(server.path(), "stranger", "ed25519");
     server.allow(&[&client]);
@@ -237,7 +231,7 @@ async fn only_host_keys_with_an_entry_are_asked_for() {
     let Some(server) = Sshd::start(&["ed25519", "ecdsa", "rsa"], "").await else {
         return;
     };
-    let rig = rig_with_chart();
+    let rig = Rig::with_chart(GitOptions::default());
     let client = key(server.path(), "client", "ed25519");
     server.allow(&[&client]);
     for kind in ["rsa", "ecdsa", "ed25519"] {
@@ -261,7 +255,7 @@ async fn hashed_hosts_and_authorities_are_understood() {
     let Some(server) = Sshd::start(&["ed25519"], "").await else {
         return;
     };
-    let rig = rig_with_chart();
+    let rig = Rig::with_chart(GitOptions::default());
     let client = key(server.path(), "client", "ed25519");
     server.allow(&[&client]);
     let hashed = server.path().join("hashed");
@@ -322,7 +316,7 @@ async fn several_keys_are_tried_and_wrong_ones_are_told() {
     let Some(server) = Sshd::start(&["ed25519"], "").await else {
         return;
     };
-    let rig = rig_with_chart();
+    let rig = Rig::with_chart(GitOptions::default());
     let kinds = ["ed25519", "ecdsa", "rsa"];
     let clients: Vec<_> = kinds
         .iter()
@@ -374,7 +368,7 @@ async fn what_is_missing_behind_ssh_is_told_apart() {
     let Some(server) = Sshd::start(&["ed25519"], "").await else {
         return;
     };
-    let rig = rig_with_chart();
+    let rig = Rig::with_chart(GitOptions::default());
     let client = key(server.path(), "client", "ed25519");
     server.allow(&[&client]);
     let entries = [
@@ -410,7 +404,7 @@ async fn a_server_without_the_protocol_variable_speaks_version_0() {
         return;
     };
     let config = server.path().join("config");
-    let mut rig = rig_with_chart();
+    let mut rig = Rig::with_chart(GitOptions::default());
     let client = key(server.path(), "client", "ed25519");
     server.allow(&[&client]);
     let text_of = fs::read_to_string(&config).unwrap();

@@ -6,28 +6,6 @@ use helm_operator::gitsync::Reason;
 
 use crate::support::{Rig, moved, reason, text};
 
-/// Points the submodule at `path` of the rig's repository to `commit` of the repository at `url`.
-fn add_submodule(rig: &Rig, path: &str, url: &str, commit: &str) {
-    let repository = &rig.repository;
-    let text = format!("[submodule \"{path}\"]\n\tpath = {path}\n\turl = {url}\n");
-    repository.write(".gitmodules", text).unwrap();
-    repository.git(&["add", ".gitmodules"]).unwrap();
-    repository
-        .git(&[
-            "update-index",
-            "--add",
-            "--cacheinfo",
-            &format!("160000,{commit},{path}"),
-        ])
-        .unwrap();
-    repository
-        .git(&["commit", "--quiet", "--message", "submodule"])
-        .unwrap();
-    repository
-        .git(&["push", "--quiet", "origin", "HEAD"])
-        .unwrap();
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn submodules_are_read_only_when_asked_for() {
     let mut rig = Rig::new();
@@ -41,7 +19,9 @@ async fn submodules_are_read_only_when_asked_for() {
     let first = library.commit("first").unwrap();
     rig.write_chart("app", "one");
     rig.repository.commit("first").unwrap();
-    add_submodule(&rig, "app/charts/common", "../library.git", &first);
+    rig.repository
+        .commit_submodule("app/charts/common", "../library.git", &first)
+        .unwrap();
     let without = rig.source("app");
     let mut with = rig.source("app");
     with.submodules = true;
@@ -60,7 +40,9 @@ async fn submodules_are_read_only_when_asked_for() {
         rig.poll().await.is_empty(),
         "the commit of the submodule is written in the chart"
     );
-    add_submodule(&rig, "app/charts/common", "../library.git", &second);
+    rig.repository
+        .commit_submodule("app/charts/common", "../library.git", &second)
+        .unwrap();
     assert_eq!(moved(&rig.poll().await), ["plain", "whole"]);
     let whole = rig.mirrors.artifact(&with).await.unwrap();
     assert_eq!(text(&whole, "charts/common/values.yaml"), "a: 1\n");
@@ -79,7 +61,9 @@ async fn a_submodule_that_cannot_be_read_is_told_by_its_path() {
         ("http://169.254.169.254/x", Reason::InvalidSource),
         ("../../../x", Reason::InvalidSource),
     ] {
-        add_submodule(&rig, "app/sub", url, &commit);
+        rig.repository
+            .commit_submodule("app/sub", url, &commit)
+            .unwrap();
         rig.mirrors.sync(None).await;
         let error = rig.mirrors.artifact(&source).await.unwrap_err();
         assert_eq!(error.reason(), expected, "{url}: {error}");
@@ -92,11 +76,15 @@ async fn submodules_in_circles_end() {
     let rig = Rig::new();
     rig.write_chart("app", "one");
     let commit = rig.repository.commit("first").unwrap();
-    add_submodule(&rig, "app/sub", "../charts.git", &commit);
+    rig.repository
+        .commit_submodule("app/sub", "../charts.git", &commit)
+        .unwrap();
     // A commit cannot name itself, but each can name the one before it.
     for _ in 0..6 {
         let head = rig.repository.head().unwrap();
-        add_submodule(&rig, "app/sub", "../charts.git", &head);
+        rig.repository
+            .commit_submodule("app/sub", "../charts.git", &head)
+            .unwrap();
     }
     let mut source = rig.source("app");
     source.submodules = true;
@@ -126,24 +114,7 @@ async fn only_signed_commits_are_used_when_asked_for() {
     let error = rig.use_chart("app", &source).await.unwrap_err();
     assert_eq!(error.reason(), Reason::SignatureInvalid, "{error}");
     rig.write_chart("app", "two");
-    rig.repository.git(&["add", "--all"]).unwrap();
-    let signing = format!("user.signingkey={}", key.display());
-    rig.repository
-        .git(&[
-            "-c",
-            "gpg.format=ssh",
-            "-c",
-            &signing,
-            "commit",
-            "--quiet",
-            "--gpg-sign",
-            "--message",
-            "signed",
-        ])
-        .unwrap();
-    rig.repository
-        .git(&["push", "--quiet", "origin", "HEAD"])
-        .unwrap();
+    rig.repository.commit_signed("signed", &key).unwrap();
     rig.mirrors.sync(None).await;
     let artifact = rig.mirrors.artifact(&source).await.unwrap();
     assert_eq!(text(&artifact, "values.yaml"), "greeting: two\n");

@@ -78,6 +78,14 @@ impl Rig {
         }
     }
 
+    /// With the chart `app` in the repository, which greets `one`.
+    pub(crate) fn with_chart(git: GitOptions) -> Self {
+        let rig = Self::with(git, |_| {});
+        rig.write_chart("app", "one");
+        rig.repository.commit("first").unwrap();
+        rig
+    }
+
     /// The same cache under a new process, as it were.
     pub(crate) async fn restart(&mut self) {
         let other = tempfile::tempdir().unwrap();

@@ -117,6 +117,37 @@ impl GitRepository {
         self.head()
     }
 
+    /// Commits the whole work tree with the submodule at `path` standing at `commit` of the repository at `url`, and
+    /// pushes it. No other submodule stays in `.gitmodules`.
+    ///
+    /// # Errors
+    /// When git refuses.
+    pub fn commit_submodule(&self, path: &str, url: &str, commit: &str) -> Result<String> {
+        let text = format!("[submodule \"{path}\"]\n\tpath = {path}\n\turl = {url}\n");
+        self.write(".gitmodules", text)?;
+        self.git(&["add", "--all"])?;
+        // After the rest: it has no directory in the work tree, and would be taken for removed.
+        let entry = format!("160000,{commit},{path}");
+        self.git(&["update-index", "--add", "--cacheinfo", &entry])?;
+        self.git(&["commit", "--quiet", "--message", "With a submodule"])?;
+        self.git(&["push", "--quiet", "origin", "HEAD"])?;
+        self.head()
+    }
+
+    /// As [`commit`](Self::commit), signed with the private OpenSSH key in the file `key`.
+    ///
+    /// # Errors
+    /// When there is no `ssh-keygen`, which signs.
+    pub fn commit_signed(&self, message: &str, key: &Path) -> Result<String> {
+        self.git(&["add", "--all"])?;
+        let key = format!("user.signingkey={}", key.display());
+        let signing = ["-c", "gpg.format=ssh", "-c", &key];
+        let commit = ["commit", "--quiet", "--gpg-sign", "--message", message];
+        self.git(&[&signing[..], &commit].concat())?;
+        self.git(&["push", "--quiet", "origin", "HEAD"])?;
+        self.head()
+    }
+
     /// Writes one file and commits it.
     ///
     /// # Errors
