@@ -357,13 +357,20 @@ impl Mirror {
         let mut incoming = remote.fetch(&request, options.limits.pack_bytes).await?;
         // Before the pack: a commit that is here and not known to lack its parents would be taken for complete by the
         // next download. One that is known and not here harms nothing.
+        let known = work.shallow.len();
         work.shallow.extend(&incoming.shallow.shallow);
-        work.store.save_shallow(&work.shallow)?;
+        if work.shallow.len() > known {
+            work.store.save_shallow(&work.shallow)?;
+        }
         pack::receive(&work.store, &mut incoming.pack, &options.limits, thin).await?;
+        let known = work.shallow.len();
         for id in &incoming.shallow.unshallow {
             work.shallow.remove(id);
         }
-        work.store.save_shallow(&work.shallow)?;
+        // Saving costs a write to the disk itself, which a push waits for.
+        if work.shallow.len() < known {
+            work.store.save_shallow(&work.shallow)?;
+        }
         Ok(())
     }
 
