@@ -24,6 +24,9 @@ use helm_operator::gitsync::{
 };
 use testkit::{GitOptions, GitRepository, GitServer};
 
+/// A part of the bench.
+type Part = fn(&GitServer, &Size);
+
 /// How large everything is.
 struct Size {
     commits: usize,
@@ -78,8 +81,7 @@ fn main() {
     };
     let server = GitServer::start(GitOptions::default()).unwrap();
     println!("{:<58} {:>12} {:>12} {:>8}", "", "git", "ours", "ratio");
-    let parts: [(&str, fn(&GitServer, &Size)); 3] =
-        [("first", first_mirror), ("idle", idle), ("push", push)];
+    let parts: [(&str, Part); 3] = [("first", first_mirror), ("idle", idle), ("push", push)];
     let chosen = |part: &str| arguments.iter().any(|argument| argument == part);
     let all = !parts.iter().any(|(part, _)| chosen(part));
     for (part, run) in parts {
