@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use testkit::{Daemon, DaemonOptions, ScratchDir, SmallDisk};
 
-use crate::support::{BINARY, Lone, condition, lone_plane, message};
+use crate::support::{BINARY, POLLS, Solo, condition, message, shared};
 
 /// The daemon has been one process all the time.
-fn was_started_once(lone: &Lone<'_>) {
-    let log = lone.rig.daemon.log();
+fn was_started_once(solo: &Solo<'_>) {
+    let log = solo.rig.daemon.log();
     assert_eq!(log.matches("starting operator").count(), 1, "{log}");
 }
 
@@ -20,11 +20,11 @@ fn r15_a_read_only_cache_directory_is_told_and_the_last_good_release_stays() {
         return;
     };
     let cache = format!("--cache-dir={}", place.join("disk/cache").display());
-    let lone = Lone::start(lone_plane(), "read-only", &[&cache]);
-    lone.install("hello");
+    let solo = Solo::new("read-only", &[POLLS, &cache]);
+    solo.install("hello");
     disk.remount("ro").unwrap();
-    let second = lone.push("1.1.0");
-    let told = lone.wait("hello", |release| {
+    let second = solo.push("1.1.0");
+    let told = solo.wait("hello", |release| {
         condition(release, "ChartFetched").starts_with("False")
     });
     let said = message(&told, "ChartFetched");
@@ -34,10 +34,9 @@ fn r15_a_read_only_cache_directory_is_told_and_the_last_good_release_stays() {
     );
     assert!(condition(&told, "Ready").starts_with("True"), "{told:#}");
     disk.remount("rw").unwrap();
-    let healed = lone.deployed("hello", &second);
+    let healed = solo.deployed("hello", &second);
     assert_eq!(condition(&healed, "ChartFetched"), "True ChartFetched");
-    was_started_once(&lone);
-    drop(lone);
+    was_started_once(&solo);
 }
 
 #[test]
@@ -45,21 +44,21 @@ fn r15_a_lock_directory_that_cannot_be_used_is_told_on_the_release_and_heals() {
     let place = ScratchDir::new("locks").unwrap();
     let locks = place.join("locks");
     let flag = format!("--lock-dir={}", locks.display());
-    let lone = Lone::start(lone_plane(), "locks", &[&flag]);
-    lone.install("hello");
+    let solo = Solo::new("locks", &[POLLS, &flag]);
+    solo.install("hello");
     fs::rename(&locks, place.join("aside")).unwrap();
     fs::write(&locks, "x").unwrap();
-    lone.apply("hello", "values: {greeting: unlocked}");
-    let told = lone.wait("hello", |release| {
+    solo.apply("hello", "values: {greeting: unlocked}");
+    let told = solo.wait("hello", |release| {
         condition(release, "Ready") == "False StorageFailed"
     });
     let said = message(&told, "Ready");
     assert!(said.contains("cannot use lock file"), "{said}");
     fs::remove_file(&locks).unwrap();
     fs::rename(place.join("aside"), &locks).unwrap();
-    lone.greets("hello", "unlocked");
-    lone.wait("hello", testkit::is_ready);
-    was_started_once(&lone);
+    solo.greets("hello", "unlocked");
+    solo.wait("hello", testkit::is_ready);
+    was_started_once(&solo);
 }
 
 #[test]
@@ -72,9 +71,9 @@ fn r15_a_daemon_whose_directories_cannot_be_used_waits_for_them() {
         let file = place.join(flag);
         fs::write(&file, "x").unwrap();
         let directory = format!("{flag}={}", file.join("inner").display());
-        let namespace = lone_plane().namespace("no-directory").unwrap();
+        let namespace = shared().plane.namespace("no-directory").unwrap();
         let only = format!("--allow-namespace={namespace}");
-        let kubeconfig = lone_plane().kubeconfig();
+        let kubeconfig = shared().plane.kubeconfig();
         let options = DaemonOptions::local(BINARY, kubeconfig, &[&directory, &only]);
         let daemon = Daemon::spawn(options).unwrap();
         let end = std::time::Instant::now() + crate::support::LIMIT;

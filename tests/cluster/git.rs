@@ -8,7 +8,7 @@ use base64::Engine as _;
 use serde_json::Value;
 use testkit::{ControlPlane, GitOptions, GitRepository, GitServer, Options, Rig, ScratchDir};
 
-use crate::support::{BINARY, LIMIT, Lone, condition, lone_plane, message, text, write_chart};
+use crate::support::{BINARY, LIMIT, Solo, condition, kubectl, message, text, write_chart};
 
 const SECRET: &str = "canary-hook-5a1e";
 
@@ -417,13 +417,13 @@ fn a_renamed_default_branch_is_followed() {
 #[test]
 fn mirrors_are_polled_by_a_cron_schedule() {
     let every_other_second = "--git-poll-interval=*/2 * * * * *";
-    let lone = Lone::start(lone_plane(), "cron", &[every_other_second]);
-    lone.install("hello");
+    let solo = Solo::new("cron", &[every_other_second]);
+    solo.install("hello");
     for version in ["1.1.0", "1.2.0"] {
-        let commit = lone.push(version);
-        lone.deployed("hello", &commit);
+        let commit = solo.push(version);
+        solo.deployed("hello", &commit);
     }
-    let never = Lone::start(lone_plane(), "yearly", &["--git-poll-interval=0 0 30 2 *"]);
+    let never = Solo::new("yearly", &["--git-poll-interval=0 0 30 2 *"]);
     never.install("hello");
     let asked = never.rig.git.traffic().count();
     let commit = never.push("1.1.0");
@@ -612,9 +612,8 @@ fn sync_and_sources_tell_what_the_daemon_does() {
     }
 
     let suspend = r#"{"spec":{"suspend":true}}"#;
-    let mut kubectl = site.rig.plane.kubectl().unwrap();
-    kubectl.args(["--namespace", &site.namespace, "patch", "hr", "hello"]);
-    testkit::run(kubectl.args(["--type=merge", "--patch", suspend])).unwrap();
+    let patch = ["patch", "hr", "hello", "--type=merge", "--patch", suspend];
+    kubectl(site.rig.plane, &site.namespace, &patch);
     let suspended = site.ours(&["sync", "hello", &namespace]).unwrap_err();
     let suspended = format!("{suspended:#}");
     assert!(
