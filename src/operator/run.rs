@@ -339,7 +339,11 @@ async fn process(context: Arc<Context>, key: NamespacedName, mut slot: Slot) -> 
 /// Says in the status that the release cannot be locked; the next look at it is a whole one.
 async fn report_lock(context: &Context, release: &HelmRelease, error: &LockError) {
     context.remember(&release.key(), |memory| memory.settled = None);
-    let failure = Failure::retried(Reason::StorageFailed, error.to_string());
+    let failure = Failure {
+        reason: crate::source::Reason::StorageFailed.as_str().to_owned(),
+        message: error.to_string(),
+        retried: true,
+    };
     report(context, release, &failure).await;
 }
 
