@@ -330,6 +330,8 @@ mod tests {
             let mut bytes = small_pack();
             let length = bytes.len();
             bytes[at % length] ^= byte;
+            // A pack of no objects is a good one, and what follows it is not read.
+            proptest::prop_assume!(bytes[8..12] != [0; 4]);
             bytes.truncate(cut.unwrap_or(length));
             let (written, left) = take(bytes, thin);
             proptest::prop_assert!(written.is_err());
