@@ -23,7 +23,11 @@ pub(super) fn spawn(credentials: &DaemonCredentials, shared: Weak<Shared>) {
         return;
     }
     let (sender, receiver) = mpsc::channel(1);
-    let handler = move |_: notify::Result<notify::Event>| {
+    let handler = move |event: notify::Result<notify::Event>| {
+        // The files are read on every fetch: if that counted as a change, a remote that fails would be asked for ever.
+        if event.is_ok_and(|event| event.kind.is_access()) {
+            return;
+        }
         // A full channel means that someone is about to look anyway.
         let _ = sender.try_send(());
     };

@@ -4,7 +4,8 @@ use std::fmt;
 use std::io::Write as _;
 
 use tracing::field::{Field, Visit};
-use tracing::{Event, Level, Subscriber};
+use tracing::{Event, Level, Metadata, Subscriber};
+use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields};
 use tracing_subscriber::layer::SubscriberExt;
@@ -85,12 +86,18 @@ pub fn init_logs(
         .with_writer(std::io::stderr)
         .with_ansi(false)
         .event_format(Line(format))
-        .with_filter(filter);
+        .with_filter(filter.and(filter_fn(is_no_echo)));
     let registry = tracing_subscriber::registry()
         .with(layer)
         .with(traces.layer());
     registry.try_init().map_err(|error| error.to_string())?;
     Ok(LogHandle { filter: handle })
+}
+
+/// Whether what is logged cannot be the echo of a line before: the library that watches files tells at `trace` of each
+/// write, and the log may be a file in a folder that is watched.
+fn is_no_echo(event: &Metadata<'_>) -> bool {
+    *event.level() <= Level::INFO || !event.target().starts_with("notify")
 }
 
 /// One event as one line: `ts`, `caller`, `component`, then the message under the key that names its
@@ -245,6 +252,28 @@ mod tests {
         fn flush(&mut self) -> io::Result<()> {
             Ok(())
         }
+    }
+
+    #[test]
+    fn the_watch_of_files_is_not_heard_at_trace() {
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let layer = tracing_subscriber::fmt::layer()
+            .with_writer(move || writer.clone())
+            .event_format(Line(LogFormat::Fmt))
+            .with_filter(filter_fn(is_no_echo));
+        let subscriber = tracing_subscriber::registry().with(layer);
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::trace!(target: "notify::inotify", "a write");
+            tracing::warn!(target: "notify::inotify", "too many watches");
+            tracing::trace!("a detail");
+        });
+        let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+        assert!(!text.contains("a write"), "{text}");
+        assert!(
+            text.contains("too many watches") && text.contains("a detail"),
+            "{text}"
+        );
     }
 
     fn logged(format: LogFormat) -> String {

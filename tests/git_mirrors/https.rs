@@ -10,7 +10,7 @@ use tokio::{
 };
 
 use crate::{
-    support::{Rig, moved, noise, reason, url},
+    support::{Rig, eventually, moved, noise, reason, url},
     tls::{self, Authority},
 };
 
@@ -104,6 +104,33 @@ async fn r16_rotated_credentials_are_taken_at_the_next_poll() {
     rig.write_chart("app", "two");
     rig.repository.commit("second").unwrap();
     assert_eq!(moved(&rig.poll().await), ["app"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn r16_a_file_of_the_daemon_is_taken_when_it_changes_and_not_when_it_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let ca_file = folder.path().join("ca.crt");
+    std::fs::write(&ca_file, Authority::new().pem()).unwrap();
+    let tls = GitOptions {
+        tls: true,
+        ..GitOptions::default()
+    };
+    let rig = Rig::with(tls, |options| {
+        options.daemon_credentials.ca_file = Some(ca_file.clone());
+    });
+    rig.write_chart("app", "one");
+    rig.repository.commit("first").unwrap();
+    let source = rig.source("app");
+    let error = rig.use_chart("app", &source).await.unwrap_err();
+    assert_eq!(error.reason(), Reason::HostKeyMismatch, "{error}");
+    let tries = || rig.mirrors.states().first().unwrap().requests;
+    let before = tries();
+    // Longer than the watch waits for more changes.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(tries() <= before + 1, "{} tries", tries());
+    std::fs::write(&ca_file, rig.server.certificate_authority().unwrap()).unwrap();
+    eventually(|| rig.mirrors.states().first()?.last_success.map(drop)).await;
+    rig.mirrors.artifact(&source).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -250,6 +250,8 @@ impl Pump {
         let before = *streams.borrow_and_update();
         loop {
             tokio::select! {
+                // What was told comes before what arrives after it.
+                biased;
                 changed = streams.changed() => {
                     if changed.is_err() { return self.cut().await; }
                     let now = *streams.borrow_and_update();
