@@ -44,6 +44,11 @@ impl Texts {
         Ok(parsed)
     }
 
+    /// Whether parsing this text costs nothing.
+    pub(crate) fn has(&self, text: &Str) -> bool {
+        self.lock().parsed.contains_key(text)
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Store> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -78,6 +78,27 @@ fn bombs_are_refused_before_they_allocate() {
 }
 
 #[test]
+fn nested_texts_are_charged_for_and_errors_do_not_gather_them() {
+    for part in [
+        "/* \" (repeat 200000 \"x\") \" */",
+        "\" (repeat 50000 \" 1 | print \") \" 1",
+    ] {
+        let text = format!(
+            r#"{{{{ define "x" }}}}{{{{ tpl (print "{{{{{part}}}}}{{{{ include \"x\" . }}}}") . }}}}{{{{ end }}}}{{{{ include "x" . }}}}"#
+        );
+        let start = Instant::now();
+        let error = run(&text).unwrap_err();
+        assert!(
+            error.len() < 1 << 20,
+            "{} bytes: {:.300}",
+            error.len(),
+            error
+        );
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    }
+}
+
+#[test]
 fn values_that_contain_themselves_end_in_an_error() {
     let cycle = "{{ $d := dict }}{{ $_ := set $d \"self\" $d }}\
 {{ $e := dict }}{{ $_ := set $e \"self\" $e }}";

@@ -64,8 +64,14 @@ impl Executor<'_> {
     }
 
     fn text_body(&mut self, text: &Str, data: &Value) -> Result<Str, ExecError> {
+        // A tree takes many times the length of its text.
+        if !self.set.texts().has(text)
+            && let Err(exceeded) = self.budget.charge(text.len().saturating_mul(TREE))
+        {
+            return Err(ExecError::other(exceeded.to_string(), None));
+        }
         let templates = self.parse_text(text).map_err(|error| {
-            let quoted = strconv::quote(text);
+            let quoted = quoted(text);
             wrap(&format!("cannot parse template {quoted}"), error)
         })?;
         let Some(root) = templates
@@ -80,7 +86,7 @@ impl Executor<'_> {
         let printed = self.nested_body(&root, data);
         self.set = outer;
         printed.map_err(|error| {
-            let quoted = strconv::quote(text);
+            let quoted = quoted(text);
             let head = format!("error during tpl function execution for {quoted}");
             wrap(&head, error)
         })
@@ -95,6 +101,20 @@ impl Executor<'_> {
     }
 }
 
+/// How many times its length a text is charged for when it is parsed.
+const TREE: usize = 16;
+
+/// The longest text that errors quote, and the longest error that still gets a head. Each level of `tpl` quotes its text
+/// before the error of the level below: without a bound a thousand levels would take gigabytes.
+const LONGEST: usize = 128 << 10;
+
+fn quoted(text: &Str) -> String {
+    strconv::quote(text.get(..LONGEST).unwrap_or(text))
+}
+
 fn wrap(head: &str, error: ExecError) -> ExecError {
+    if error.text().len() > LONGEST {
+        return error;
+    }
     ExecError::other(format!("{head}: {error}"), Some(error))
 }
