@@ -22,6 +22,10 @@ const OVERTAKEN: Duration = Duration::from_secs(1);
 /// How often in a row that is no failure.
 const MOST_OVERTAKEN: u32 = 5;
 
+/// How long the templates of one release may take: a worker that renders does nothing else, and there are few. Real
+/// charts take milliseconds, and seconds where keys are made on a small share of a core.
+const RENDER_TIME: Duration = Duration::from_secs(60);
+
 impl Sync<'_> {
     pub(super) async fn chart(&mut self, inputs: &Inputs) -> Result<Arc<Chart>, End> {
         let chart = self.context.chart(&inputs.artifact).await;
@@ -51,7 +55,7 @@ impl Sync<'_> {
         };
         let capabilities = self.cluster.capabilities().await;
         let capabilities = capabilities.map_err(|error| self.fail_to_ask(&error))?;
-        let options = RenderOptions {
+        let mut options = RenderOptions {
             release_name: self.target.name.to_string(),
             namespace: self.target.namespace.to_string(),
             revision,
@@ -64,6 +68,7 @@ impl Sync<'_> {
             keep_chart: true,
             ..RenderOptions::default()
         };
+        options.limits.time = Some(RENDER_TIME);
         let config = self.config(inputs, last);
         let chart = super::compare::with_old_defaults(chart, last);
         let span = tracing::info_span!(target: TRACE, "render");

@@ -46,10 +46,7 @@ impl Sync<'_> {
             return;
         }
         let history = self.context.caches.records.history(&self.target);
-        if let Some(newest) = history.newest() {
-            self.edit.fields().release_name = Some(self.target.name.to_string());
-            self.edit.fields().release_status = Some(newest.status.to_string());
-        }
+        self.edit.records(&self.target.name, &history);
     }
 
     /// Writes the status as it is now. A failure to do so does not stop the action.

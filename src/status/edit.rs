@@ -1,5 +1,6 @@
 //! How the status follows from what happened: pure, from one status to the next.
 
+use helm_kube::History;
 use jiff::Timestamp;
 
 use crate::api::{
@@ -124,6 +125,22 @@ impl StatusEdit {
     /// The status so far, to set single fields.
     pub fn fields(&mut self) -> &mut HelmReleaseStatus {
         &mut self.status
+    }
+
+    /// Name and status of the Helm release, as the newest record tells. Without records what was said stands, as in 1.4,
+    /// unless it was of something under way: that has been taken back.
+    pub fn records(&mut self, name: &str, history: &History) {
+        let fields = self.fields();
+        if let Some(newest) = history.newest() {
+            fields.release_name = Some(name.to_owned());
+            fields.release_status = Some(newest.status.to_string());
+        } else if fields
+            .release_status
+            .as_ref()
+            .is_some_and(|said| said.starts_with("pending"))
+        {
+            fields.release_status = None;
+        }
     }
 
     /// Ends a sync: what was observed is the generation that it started with, never an older one.

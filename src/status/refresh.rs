@@ -8,7 +8,7 @@ use super::edit::StatusEdit;
 use crate::api::{HelmRelease, HelmReleaseStatus, NamespacedName};
 
 /// The status with what the records say now: name and status of the Helm release, and whether one serves.
-/// Without records nothing is said, as in 1.4, but that nothing serves.
+/// Without records nothing is said, as in 1.4, but that nothing serves and nothing is under way.
 #[must_use]
 pub fn refreshed(
     release: &HelmRelease,
@@ -22,10 +22,7 @@ pub fn refreshed(
         return before;
     };
     let mut edit = StatusEdit::new(before, key.clone(), generation, now);
-    if let Some(newest) = history.newest() {
-        edit.fields().release_name = Some(key.name.to_string());
-        edit.fields().release_status = Some(newest.status.to_string());
-    }
+    edit.records(&key.name, history);
     let serves = history.newest_with(&[Status::Deployed]).is_some();
     let said = edit
         .status()
@@ -91,6 +88,14 @@ mod tests {
             refresh(&before, &history(Status::Deployed)).conditions,
             before.status.unwrap().conditions
         );
+    }
+
+    #[test]
+    fn nothing_is_pending_once_its_record_is_gone() {
+        let before = release(serde_json::json!({
+            "observedGeneration": 1, "releaseStatus": "pending-install"
+        }));
+        assert_eq!(refresh(&before, &History::default()).release_status, None);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What one execution may use: the guard against templates that never end or never stop growing.
 
+use std::time::{Duration, Instant};
+
 use thiserror::Error;
 
 /// The bounds of one execution. The defaults are far above what real charts need: the largest
@@ -16,6 +18,9 @@ pub struct Limits {
     /// Bytes of strings, lists and maps made over the whole execution. What has been freed again
     /// still counts.
     pub memory: usize,
+    /// From the making of the budget on. Unlike the other bounds it depends on the machine, so there is none by default:
+    /// it is for who must go on with other work, whatever a template asks for. It is looked at every 64 steps.
+    pub time: Option<Duration>,
 }
 
 impl Default for Limits {
@@ -25,6 +30,7 @@ impl Default for Limits {
             depth: 100_000,
             output: 128 << 20,
             memory: 512 << 20,
+            time: None,
         }
     }
 }
@@ -36,6 +42,7 @@ pub struct Budget {
     limits: Limits,
     steps: u64,
     memory: usize,
+    end: Option<Instant>,
 }
 
 /// A bound of [`Limits`] that was reached.
@@ -53,6 +60,9 @@ pub enum Exceeded {
     /// Too much memory.
     #[error("the template allocates more than {0} bytes; make its values smaller")]
     Memory(usize),
+    /// Too much time.
+    #[error("the template takes longer than {0:?}; make its loops and its texts smaller")]
+    Time(Duration),
 }
 
 impl Default for Budget {
@@ -69,6 +79,9 @@ impl Budget {
             limits,
             steps: limits.steps,
             memory: limits.memory,
+            end: limits
+                .time
+                .and_then(|time| Instant::now().checked_add(time)),
         }
     }
 
@@ -93,14 +106,24 @@ impl Budget {
     /// Takes one step.
     ///
     /// # Errors
-    /// [`Exceeded::Steps`] if none is left.
+    /// [`Exceeded::Steps`] if none is left, and [`Exceeded::Time`].
     #[inline]
     pub fn step(&mut self) -> Result<(), Exceeded> {
         if self.steps == 0 {
             return Err(Exceeded::Steps(self.limits.steps));
         }
         self.steps -= 1;
+        if self.steps.is_multiple_of(64) {
+            return self.check_time();
+        }
         Ok(())
+    }
+
+    fn check_time(&self) -> Result<(), Exceeded> {
+        match (self.end, self.limits.time) {
+            (Some(end), Some(time)) if Instant::now() > end => Err(Exceeded::Time(time)),
+            _ => Ok(()),
+        }
     }
 
     /// Charges bytes that are about to be allocated.

@@ -150,6 +150,7 @@ fn changed_texts_neither_panic_nor_hang() {
         depth: 200,
         output: 1 << 20,
         memory: 16 << 20,
+        time: None,
     };
     let mut cases = 0u64;
     while Instant::now() < end {

@@ -9,6 +9,8 @@
 
 mod common;
 
+use std::time::{Duration, Instant};
+
 use common::run;
 use gotmpl::{Budget, Limits, List, Map, Str, Type, Value, fmt};
 
@@ -18,6 +20,7 @@ fn small() -> Budget {
         depth: 2000,
         output: 1 << 20,
         memory: 8 << 20,
+        time: None,
     })
 }
 
@@ -67,6 +70,21 @@ fn include_and_tpl_that_call_themselves_reach_the_depth() {
         error.contains("exceeded maximum template depth (2000)"),
         "{error:.300}"
     );
+}
+
+#[test]
+fn a_loop_without_end_runs_out_of_time_where_there_is_a_limit_of_it() {
+    let mut budget = Budget::new(Limits {
+        time: Some(Duration::from_millis(50)),
+        ..Limits::default()
+    });
+    let start = Instant::now();
+    let error = error_with("{{range 1000000000}}{{print .}}{{end}}", &mut budget);
+    assert_ends(
+        &error,
+        "the template takes longer than 50ms; make its loops and its texts smaller",
+    );
+    assert!(start.elapsed() < Duration::from_secs(10));
 }
 
 #[test]

@@ -18,6 +18,7 @@ fn small() -> Budget {
         depth: 100,
         output: 1 << 20,
         memory: 4 << 20,
+        time: None,
     })
 }
 
