@@ -3,9 +3,10 @@
 use anyhow::{Context, Result};
 use clap::Args;
 use kube::Api;
+use serde::Serialize;
 
 use super::output::print;
-use super::release::{ClusterFlags, Format, encode_tree, runtime};
+use super::release::{ClusterFlags, Format, encode, encode_tree, runtime};
 use super::table::table;
 use crate::api::HelmRelease;
 use crate::operator::{Composed, compose_with_origins};
@@ -24,9 +25,9 @@ pub(crate) struct Arguments {
     #[arg(long)]
     origin: bool,
 
-    /// prints the values in the specified format
-    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
-    output: Format,
+    /// prints the values in the specified format (default: yaml, and with --origin a table)
+    #[arg(short, long, value_enum)]
+    output: Option<Format>,
 
     /// allow git URLs of local paths
     #[arg(long)]
@@ -47,15 +48,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     // A fetch that is still under way is not waited for.
     runtime.shutdown_background();
     let composed = composed?;
-    if arguments.origin {
-        return print(&origins(&composed));
-    }
-    let format = if arguments.output == Format::Json {
-        Format::Json
-    } else {
-        Format::Yaml
+    let text = match (arguments.origin, arguments.output) {
+        (true, None | Some(Format::Table)) => origins(&composed),
+        (true, Some(format)) => encode(&origin_objects(&composed), format)?,
+        (false, Some(Format::Json)) => encode_tree(&composed.values, Format::Json)?,
+        (false, _) => encode_tree(&composed.values, Format::Yaml)?,
     };
-    print(&encode_tree(&composed.values, format)?)
+    print(&text)
 }
 
 async fn composed(arguments: &Arguments) -> Result<Composed> {
@@ -68,6 +67,20 @@ async fn composed(arguments: &Arguments) -> Result<Composed> {
     let read = releases.get(name).await;
     let release = read.with_context(|| format!("reading HelmRelease {namespace}/{name}"))?;
     compose_with_origins(&parts.clusters, &parts.sources, &parts.settings, &release).await
+}
+
+/// A value's path and the source that has set it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+struct OriginObject<'a> {
+    value: &'a str,
+    source: &'a str,
+}
+
+fn origin_objects(composed: &Composed) -> Vec<OriginObject<'_>> {
+    let origins = composed.origins.iter();
+    origins
+        .map(|(value, source)| OriginObject { value, source })
+        .collect()
 }
 
 fn origins(composed: &Composed) -> String {

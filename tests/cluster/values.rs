@@ -124,8 +124,24 @@ fn all_kinds_of_sources_are_merged_in_their_order_and_inline_values_win() {
     }
 }
 
-/// The table of `values --origin`, with one space between its columns.
+/// The table of `values --origin`, with one space between its columns; as JSON it says the same.
 fn origins(bench: &Bench) -> Vec<String> {
+    let table = values(bench, &[]);
+    let lines = table.lines().skip(1);
+    let rows: Vec<String> = lines
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect();
+    let objects: Vec<Value> = serde_json::from_str(&values(bench, &["--output=json"])).unwrap();
+    let same = objects.iter().map(|object| {
+        let [value, source] = ["value", "source"].map(|field| object[field].as_str().unwrap());
+        format!("{value} {source}")
+    });
+    assert_eq!(same.collect::<Vec<_>>(), rows);
+    rows
+}
+
+/// What `values --origin` prints of the release `hello`.
+fn values(bench: &Bench, more: &[&str]) -> String {
     let mut command = std::process::Command::new(BINARY);
     let kubeconfig = format!("--kubeconfig={}", bench.rig.plane.kubeconfig().display());
     command.args([
@@ -136,11 +152,7 @@ fn origins(bench: &Bench) -> Vec<String> {
         "--git-allow-http",
         &kubeconfig,
     ]);
-    let table = run(command.args(["--namespace", &bench.namespace])).unwrap();
-    let lines = table.lines().skip(1);
-    lines
-        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
-        .collect()
+    run(command.args(["--namespace", &bench.namespace]).args(more)).unwrap()
 }
 
 /// The time from a change of a source to its deployment: nothing but the watch tells of it.
