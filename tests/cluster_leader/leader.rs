@@ -187,10 +187,8 @@ fn a_new_leader_deploys_nothing_older_than_the_last_one_did() {
     assert_eq!(fleet.check_single_writer(LEASE).len(), 2);
 }
 
-/// A Service leads to any replica; what reaches one that stands by is passed on.
-#[test]
-fn a_push_that_a_standby_hears_of_reaches_the_leader() {
-    let fleet = Fleet::new(2, 1);
+/// A leader that has deployed, and a replica that stands by; neither polls while a test runs.
+fn deaf(fleet: &Fleet) -> [Replica<'_>; 2] {
     fleet.apply();
     let seldom = [
         &SHORT[..],
@@ -201,6 +199,14 @@ fn a_push_that_a_standby_hears_of_reaches_the_leader() {
     first.wait_until_leading(LIMIT);
     let second = fleet.start(&seldom);
     fleet.wait_for(&fleet.repository.head().unwrap(), &[&first]);
+    [first, second]
+}
+
+/// A Service leads to any replica; what reaches one that stands by is passed on.
+#[test]
+fn a_push_that_a_standby_hears_of_reaches_the_leader() {
+    let fleet = Fleet::new(2, 1);
+    let [first, second] = deaf(&fleet);
     let commit = fleet.push("1.1.0");
     // It knows of the leader once it has looked at the Lease.
     second.wait_until_standing_by();
@@ -226,16 +232,7 @@ fn a_push_that_a_standby_hears_of_reaches_the_leader() {
 #[test]
 fn a_push_that_a_silent_leader_does_not_answer_is_done_by_the_next_one() {
     let fleet = Fleet::new(2, 1);
-    fleet.apply();
-    let seldom = [
-        &SHORT[..],
-        &["--git-poll-interval=10m", "--pod-ip=127.0.0.1"],
-    ]
-    .concat();
-    let first = fleet.start(&seldom);
-    first.wait_until_leading(LIMIT);
-    let second = fleet.start(&seldom);
-    fleet.wait_for(&fleet.repository.head().unwrap(), &[&first]);
+    let [first, second] = deaf(&fleet);
     second.wait_until_standing_by();
     second.wait_for_mirror();
     first.daemon.controls().signal("STOP").unwrap();

@@ -12,19 +12,25 @@ use testkit::{GitOptions, SmallDisk};
 
 use crate::support::{Rig, noise, options, release, url};
 
+/// A chart that is mirrored, and its commit.
+async fn mirrored(rig: &Rig) -> (GitSource, String) {
+    rig.write_chart("app", "one");
+    let first = rig.repository.commit("first").unwrap();
+    let source = rig.source("app").at("main");
+    rig.use_chart("app", &source).await.unwrap();
+    (source, first)
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn r15_a_full_and_a_read_only_disk_are_told_and_recover() {
     let place = tempfile::tempdir().unwrap();
     let Some(disk) = SmallDisk::mount(&place.path().join("disk"), "size=1m").unwrap() else {
         return;
     };
-    let mut rig = Rig::new();
-    rig.options = options(place.path().join("disk/cache"));
-    rig.mirrors = Mirrors::new(rig.options.clone(), rig.secrets.clone()).unwrap();
-    rig.write_chart("app", "one");
-    let first = rig.repository.commit("first").unwrap();
-    let source = rig.source("app").at("main");
-    rig.use_chart("app", &source).await.unwrap();
+    let rig = Rig::with(GitOptions::default(), |options| {
+        options.cache_dir = place.path().join("disk/cache");
+    });
+    let (source, first) = mirrored(&rig).await;
 
     let filler = place.path().join("disk/filler");
     let _ = fs::write(&filler, vec![1; 2 << 20]);
@@ -74,13 +80,10 @@ async fn r15_a_disk_without_inodes_is_told_and_recovers() {
     else {
         return;
     };
-    let mut rig = Rig::new();
-    rig.options = options(place.path().join("disk/cache"));
-    rig.mirrors = Mirrors::new(rig.options.clone(), rig.secrets.clone()).unwrap();
-    rig.write_chart("app", "one");
-    let first = rig.repository.commit("first").unwrap();
-    let source = rig.source("app").at("main");
-    rig.use_chart("app", &source).await.unwrap();
+    let rig = Rig::with(GitOptions::default(), |options| {
+        options.cache_dir = place.path().join("disk/cache");
+    });
+    let (source, first) = mirrored(&rig).await;
     let fillers: Vec<PathBuf> = (0..)
         .map(|number| place.path().join(format!("disk/filler-{number}")))
         .take_while(|path| fs::write(path, "").is_ok())
@@ -120,9 +123,8 @@ async fn r15_a_cache_directory_that_cannot_be_made_is_told() {
 /// The cache directory is gone, and a file has its name.
 #[tokio::test(flavor = "multi_thread")]
 async fn r15_a_cache_directory_that_a_file_has_replaced_is_told_and_recovers() {
-    let rig = Rig::with_chart(GitOptions::default());
-    let source = rig.source("app").at("main");
-    let first = rig.use_chart("app", &source).await.unwrap().revision;
+    let rig = Rig::new();
+    let (source, first) = mirrored(&rig).await;
     let (cache, aside) = (rig.cache_dir(), rig.cache_dir().with_extension("aside"));
     fs::rename(&cache, &aside).unwrap();
     fs::write(&cache, "x").unwrap();
