@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant as StdInstant};
 
-use helm_engine::Chart;
-use helm_kube::ObjectVersion;
+use helm_engine::{Chart, Status};
+use helm_kube::{History, ObjectVersion};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -94,12 +94,45 @@ pub(crate) struct Memory {
     pub(crate) chart_can_move: bool,
     /// Nothing was left to do.
     pub(crate) settled: Option<Settled>,
+    /// The record that the last action wrote.
+    pub(crate) wrote: Option<Wrote>,
     /// A revision that is not by us was found to be made of these inputs.
     pub(crate) adopted: Option<Box<(ObjectVersion, String)>>,
     /// When live objects are to be compared again.
     pub(crate) drift_at: Option<Instant>,
     /// Looks in a row at which something had drifted that was to be mended.
     pub(crate) drifts: u32,
+}
+
+/// A record as an action left it, until the watch shows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wrote {
+    revision: i64,
+    status: Status,
+    at: Instant,
+}
+
+impl Wrote {
+    /// How long the watch may be behind: what it does not show by then is gone.
+    const LAG: Duration = Duration::from_secs(60);
+
+    pub(crate) fn new(revision: i64, status: Status) -> Self {
+        let at = Instant::now();
+        Self {
+            revision,
+            status,
+            at,
+        }
+    }
+
+    /// Whether a history is older than the write. What was written is settled, and does not become pending again.
+    fn is_unseen(&self, history: &History) -> bool {
+        let is_seen = history.newest().is_some_and(|newest| {
+            newest.revision > self.revision
+                || newest.revision == self.revision && !newest.status.is_pending()
+        });
+        !is_seen && self.at.elapsed() < Self::LAG
+    }
 }
 
 /// What a pause was imposed on: anything else is tried at once.
@@ -276,6 +309,14 @@ impl Context {
         change(memory.entry(key.clone()).or_default())
     }
 
+    /// The status of the record that our last action wrote, when the watch, which has told `history`, is behind it.
+    pub(crate) fn unseen(&self, key: &NamespacedName, history: &History) -> Option<Status> {
+        self.remember(key, |memory| {
+            memory.wrote = memory.wrote.filter(|wrote| wrote.is_unseen(history));
+            memory.wrote.map(|wrote| wrote.status)
+        })
+    }
+
     /// Something that a release is made of has changed.
     pub(crate) fn count_change(&self, key: &NamespacedName) {
         *self.index().changes.entry(key.clone()).or_default() += 1;
@@ -342,6 +383,37 @@ mod tests {
         }
         index.remove(&key);
         assert!(index.sleepers.is_empty() && index.places.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_is_unseen_until_the_watch_shows_it_or_more() {
+        let wrote = Wrote::new(2, Status::Failed);
+        let shown = |revision, status| {
+            History::new(vec![helm_kube::Revision {
+                revision,
+                status,
+                ..Default::default()
+            }])
+        };
+        for behind in [
+            History::default(),
+            shown(1, Status::Deployed),
+            shown(2, Status::PendingUpgrade),
+        ] {
+            assert!(wrote.is_unseen(&behind), "{behind:?}");
+        }
+        for seen in [
+            shown(2, Status::Failed),
+            shown(2, Status::Uninstalled),
+            shown(3, Status::PendingUpgrade),
+        ] {
+            assert!(!wrote.is_unseen(&seen), "{seen:?}");
+        }
+        tokio::time::advance(Wrote::LAG).await;
+        assert!(
+            !wrote.is_unseen(&History::default()),
+            "it was deleted unseen"
+        );
     }
 
     #[test]

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use goyaml::Tree;
+use helm_engine::Status;
 use helm_kube::{
-    ActionError, Cluster, History, Machine, RecoverContext, RecoveryPlan, ReleaseKey, recover,
+    ActionError, Cluster, History, Machine, Outcome, RecoverContext, RecoveryPlan, ReleaseKey,
+    recover,
 };
 use jiff::Timestamp;
 use kube::ResourceExt;
@@ -14,7 +16,7 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
 use super::act::{Abandoned, Slot, carry_out};
-use super::context::{Attempted, Context, Settled};
+use super::context::{Attempted, Context, Settled, Wrote};
 use super::decide::{Action, Attempt, Desired, decide};
 use super::digest::{input_digest, values_digest};
 use super::trouble::{Stage, Trouble};
@@ -518,8 +520,29 @@ impl<'a> Sync<'a> {
         }
     }
 
-    /// Runs an action on the release to its end, and times it.
-    pub(super) async fn carry_out<T>(
+    /// Runs an action on the release to its end, and keeps in mind what it recorded.
+    pub(super) async fn carry_out(
+        &mut self,
+        timed: Timed,
+        machine: Machine<Result<Outcome, ActionError>>,
+    ) -> Result<Result<Outcome, ActionError>, Abandoned> {
+        self.note_written(None);
+        let result = self.time(timed, machine).await?;
+        self.note_written(match &result {
+            Ok(outcome) => Some((outcome.release.revision, outcome.release.info.status)),
+            Err(error) => error.revision.map(|failed| (failed, Status::Failed)),
+        });
+        Ok(result)
+    }
+
+    pub(super) fn note_written(&self, newest: Option<(i64, Status)>) {
+        let wrote = newest.map(|(revision, status)| Wrote::new(revision, status));
+        self.context
+            .remember(&self.key, |memory| memory.wrote = wrote);
+    }
+
+    /// Runs a machine that works on the release to its end, and times it.
+    pub(super) async fn time<T>(
         &mut self,
         timed: Timed,
         machine: Machine<Result<T, ActionError>>,

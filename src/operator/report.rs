@@ -40,13 +40,15 @@ impl Sync<'_> {
         }
     }
 
-    /// Takes over what the records say, as the status loop does.
+    /// Takes over what the records say, as the status loop does, and what an action has written since.
     pub(super) fn observe_records(&mut self) {
         if !self.context.is_watched(&self.release) {
             return;
         }
         let history = self.context.caches.records.history(&self.target);
-        self.edit.records(&self.target.name, &history);
+        let unseen = self.context.unseen(&self.key, &history);
+        let newest = unseen.or(history.newest().map(|newest| newest.status));
+        self.edit.record(&self.target.name, newest);
     }
 
     /// Writes the status as it is now. A failure to do so does not stop the action.

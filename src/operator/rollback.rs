@@ -232,7 +232,8 @@ impl Sync<'_> {
             description: None,
             options: super::options::deploy(&self.release, &self.context.settings),
         });
-        let result = self.carry_out(Timed::Uninstall, machine).await?;
+        self.note_written(None);
+        let result = self.time(Timed::Uninstall, machine).await?;
         if let Err(error) = &result {
             tracing::warn!(release = %self.key, "uninstall failed: {error}");
         }

@@ -418,6 +418,11 @@ async fn refresh(context: &Context, key: &NamespacedName) {
     };
     let target = cached.release_key();
     let history = context.caches.records.history(&target);
+    if context.unseen(key, &history).is_some() {
+        // A sync has told more than the watch knows yet.
+        context.dirty().insert(key.clone());
+        return;
+    }
     let mut release = HelmRelease::clone(&cached);
     release.status = Some(context.status.current(&cached));
     let wanted = refreshed(&release, &target, &history, Timestamp::now());

@@ -127,7 +127,10 @@ impl Context {
     /// Someone wrote a record: we, or a person with helm.
     fn recorded(&self, release: &NamespacedName) {
         let claims = self.index().woken_by(&Wakes::Record(release.clone()));
+        let history = self.caches.records.history(release);
         for key in claims {
+            // Once the watch has shown what we wrote, whatever it shows is newer.
+            self.unseen(&key, &history);
             self.dirty().insert(key.clone());
             self.enqueue(&key, Priority::Changed);
         }

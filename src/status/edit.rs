@@ -1,6 +1,6 @@
 //! How the status follows from what happened: pure, from one status to the next.
 
-use helm_kube::History;
+use helm_engine::Status;
 use jiff::Timestamp;
 
 use crate::api::{
@@ -127,13 +127,13 @@ impl StatusEdit {
         &mut self.status
     }
 
-    /// Name and status of the Helm release, as the newest record tells. Without records what was said stands, as in 1.4,
-    /// unless it was of something under way: that has been taken back.
-    pub fn records(&mut self, name: &str, history: &History) {
+    /// Name and status of the Helm release, as its newest record tells. Without a record what was said stands, as in
+    /// 1.4, unless it was of something under way: that has been taken back.
+    pub fn record(&mut self, name: &str, newest: Option<Status>) {
         let fields = self.fields();
-        if let Some(newest) = history.newest() {
+        if let Some(status) = newest {
             fields.release_name = Some(name.to_owned());
-            fields.release_status = Some(newest.status.to_string());
+            fields.release_status = Some(status.to_string());
         } else if fields
             .release_status
             .as_ref()

@@ -22,7 +22,7 @@ pub fn refreshed(
         return before;
     };
     let mut edit = StatusEdit::new(before, key.clone(), generation, now);
-    edit.records(&key.name, history);
+    edit.record(&key.name, history.newest().map(|newest| newest.status));
     let serves = history.newest_with(&[Status::Deployed]).is_some();
     let said = edit
         .status()
