@@ -128,6 +128,18 @@ impl Queue {
         }
     }
 
+    /// Takes a key that nobody works on or is about to, whether it was added or not; false for others.
+    /// [`Queue::done`] has to follow if it is true.
+    pub fn claim(&self, key: &NamespacedName) -> bool {
+        let mut inner = self.lock();
+        let is_ready = matches!(inner.places.get(key), Some(Place::Ready { .. }));
+        if is_ready || inner.active.contains_key(key) {
+            return false;
+        }
+        inner.active.insert(key.clone(), None);
+        true
+    }
+
     /// Ends the work on a key: if it was added meanwhile, it is queued again.
     pub fn done(&self, key: &NamespacedName) {
         let mut inner = self.lock();
@@ -161,12 +173,6 @@ impl Queue {
     #[must_use]
     pub fn active(&self) -> usize {
         self.lock().active.len()
-    }
-
-    /// Whether a key is worked on.
-    #[must_use]
-    pub fn is_active(&self, key: &NamespacedName) -> bool {
-        self.lock().active.contains_key(key)
     }
 
     /// Gives out no more keys.

@@ -24,9 +24,11 @@ use crate::api::{HelmRelease, NamespacedName, Reason};
 use crate::gitsync::Changes;
 use crate::lock::{Leadership, LockError, ReleaseLocks};
 use crate::source::Sources;
-use crate::status::{EventNote, EventRecorder, Failure, StatusEdit, StatusWriter, refreshed};
+use crate::status::{
+    EventNote, EventRecorder, Failure, Newest, StatusEdit, StatusWriter, refreshed,
+};
 use crate::telemetry::Metrics;
-use crate::watch::{CacheEvent, Cached, Caches};
+use crate::watch::{CacheEvent, Cached, Caches, Releases};
 
 /// The pause after a lock file could not be used.
 const LOCK_PAUSE: Duration = Duration::from_secs(5);
@@ -97,6 +99,7 @@ impl Operator {
         } = parts;
         let client = clusters.objects().clone();
         let external = ExternalReader::new(settings.allow_local)?;
+        let newest = newest_of(Arc::clone(&caches.releases));
         let (stop_waits, shutdown) = Shutdown::new();
         let source_changes = sources.mirrors().changes();
         let context = Context {
@@ -107,7 +110,7 @@ impl Operator {
             queue: Queue::default(),
             sources,
             locks,
-            status: StatusWriter::new(client.clone()),
+            status: StatusWriter::new(client.clone(), newest),
             events: EventRecorder::new(client, instance),
             metrics,
             external,
@@ -336,6 +339,14 @@ async fn process(context: Arc<Context>, key: NamespacedName, mut slot: Slot) -> 
     next
 }
 
+/// What the watch has shown last of a HelmRelease, for the writer of its status.
+fn newest_of(releases: Arc<Releases>) -> Newest {
+    Box::new(move |key| match releases.get(key)? {
+        Cached::Good(release) => Some(release),
+        Cached::Bad(_) => None,
+    })
+}
+
 /// Says in the status that the release cannot be locked; the next look at it is a whole one.
 async fn report_lock(context: &Context, release: &HelmRelease, error: &LockError) {
     context.remember(&release.key(), |memory| memory.settled = None);
@@ -401,12 +412,13 @@ async fn refresh_loop(context: Arc<Context>) {
         ticks.tick().await;
         let dirty = std::mem::take(&mut *context.dirty());
         for key in dirty {
-            if context.queue.is_active(&key) {
-                // Its sync writes the status; what is left is for the next turn.
+            // A status has one writer at a time. What the sync does not write is for the next turn.
+            if !context.queue.claim(&key) {
                 context.dirty().insert(key);
                 continue;
             }
             refresh(&context, &key).await;
+            context.queue.done(&key);
         }
         context.caches.releases.rest();
     }

@@ -8,4 +8,4 @@ mod writer;
 pub use edit::{Failure, Progress, StatusEdit, stale_source};
 pub use event::{EventNote, EventRecorder, Severity};
 pub use refresh::refreshed;
-pub use writer::{StatusWriter, WriteError, Written};
+pub use writer::{Newest, StatusWriter, WriteError, Written};

@@ -1,7 +1,7 @@
 //! The only writer of `.status`.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use kube::api::{Patch, PatchParams};
@@ -50,10 +50,14 @@ pub enum WriteError {
     Deadline(NamespacedName),
 }
 
+/// What the watch has shown last of a HelmRelease. [`StatusWriter::observe`] comes after it is known here.
+pub type Newest = Box<dyn Fn(&NamespacedName) -> Option<Arc<HelmRelease>> + Send + Sync>;
+
 /// Writes statuses with server-side apply: only when they changed, whole, and only to the object's own
 /// namespace.
 pub struct StatusWriter {
     client: Client,
+    newest: Newest,
     sent: Mutex<HashMap<NamespacedName, Sent>>,
     /// Whether it was said that the CRD of the cluster is too old.
     old_crd: Mutex<Option<String>>,
@@ -164,9 +168,10 @@ impl std::fmt::Debug for StatusWriter {
 impl StatusWriter {
     /// A writer that uses `client`.
     #[must_use]
-    pub fn new(client: Client) -> Self {
+    pub fn new(client: Client, newest: Newest) -> Self {
         Self {
             client,
+            newest,
             sent: Mutex::default(),
             old_crd: Mutex::default(),
             lacks: Mutex::default(),
@@ -182,17 +187,22 @@ impl StatusWriter {
             .clone()
     }
 
-    /// The status that the cluster holds as far as we know: our last write is newer than the cache.
+    /// The status that the cluster holds as far as we know: that of our last write until the watch shows it, and
+    /// then what the watch shows. `release` may have been read before that, so it is not asked but for its name.
     #[must_use]
     pub fn current(&self, release: &HelmRelease) -> HelmReleaseStatus {
-        let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = sent
-            .get(&release.key())
-            .filter(|sent| sent.uid == release.metadata.uid);
-        match known {
-            Some(sent) => sent.wanted.clone(),
-            None => release.status.clone().unwrap_or_default(),
+        let key = release.key();
+        let is_same = |uid: &Option<String>| *uid == release.metadata.uid;
+        {
+            let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(sent) = sent.get(&key).filter(|sent| is_same(&sent.uid)) {
+                return sent.wanted.clone();
+            }
         }
+        // In this order: what was taken out above is here by now.
+        let newest = (self.newest)(&key).filter(|newest| is_same(&newest.metadata.uid));
+        let status = newest.map_or_else(|| release.status.clone(), |newest| newest.status.clone());
+        status.unwrap_or_default()
     }
 
     /// Forgets an object that is gone.
@@ -212,7 +222,7 @@ impl StatusWriter {
         release: &HelmRelease,
         wanted: HelmReleaseStatus,
     ) -> Result<Written, WriteError> {
-        if self.is_known(release, &wanted) {
+        if self.current(release) == wanted {
             return Ok(Written::Unchanged);
         }
         let stored = self.apply_what_fits(release, &wanted).await;
@@ -262,19 +272,6 @@ impl StatusWriter {
                 && (found.metadata.deletion_timestamp.is_none()
                     || mine.deletion_timestamp.is_some())
         }))
-    }
-
-    fn is_known(&self, release: &HelmRelease, wanted: &HelmReleaseStatus) -> bool {
-        let cached = release.status.clone().unwrap_or_default();
-        let sent = self.sent.lock().unwrap_or_else(PoisonError::into_inner);
-        match sent
-            .get(&release.key())
-            .filter(|sent| sent.uid == release.metadata.uid)
-        {
-            // The cache may lag behind our write.
-            Some(sent) => sent.wanted == *wanted,
-            None => cached == *wanted,
-        }
     }
 
     /// Tells the writer what a watch shows. A status that is newer than our last write and differs from it
@@ -466,6 +463,54 @@ fn as_1_4(status: &HelmReleaseStatus) -> HelmReleaseStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn release(version: &str, phase: Phase) -> HelmRelease {
+        let spec = serde_json::from_value(json!({"chart": {}})).unwrap();
+        let mut release = HelmRelease::new("web", spec);
+        release.metadata.namespace = Some("demo".to_owned());
+        release.metadata.uid = Some("u".to_owned());
+        release.metadata.resource_version = Some(version.to_owned());
+        release.status = Some(status(phase));
+        release
+    }
+
+    fn status(phase: Phase) -> HelmReleaseStatus {
+        HelmReleaseStatus {
+            phase: Some(phase),
+            ..HelmReleaseStatus::default()
+        }
+    }
+
+    /// A sync that reads the cache just before the watch shows the last write must not take the old status for the
+    /// newest: it would do again what is done.
+    #[tokio::test]
+    async fn what_was_read_before_the_watch_caught_up_is_not_believed() {
+        let read = release("1", Phase::RollingBack);
+        let shown = release("2", Phase::RolledBack);
+        let newest = Arc::new(shown.clone());
+        let uri = "http://127.0.0.1:1".parse().unwrap();
+        let client = Client::try_from(kube::Config::new(uri)).unwrap();
+        let writer = StatusWriter::new(client, Box::new(move |_| Some(Arc::clone(&newest))));
+        let sent = Sent {
+            uid: shown.metadata.uid.clone(),
+            version: Some(2),
+            wanted: status(Phase::RolledBack),
+            stored: status(Phase::RolledBack),
+        };
+        writer.sent.lock().unwrap().insert(read.key(), sent);
+        assert_eq!(writer.current(&read), status(Phase::RolledBack));
+        writer.observe(&shown);
+        assert!(writer.sent.lock().unwrap().is_empty());
+        assert_eq!(writer.current(&read), status(Phase::RolledBack));
+        let written = writer
+            .write(&read, status(Phase::RolledBack))
+            .await
+            .unwrap();
+        assert_eq!(written, Written::Unchanged);
+        let mut other = read.clone();
+        other.metadata.uid = Some("other".to_owned());
+        assert_eq!(writer.current(&other), status(Phase::RollingBack));
+    }
 
     #[test]
     fn a_crd_of_1_4_gets_its_own_conditions_and_phases() {

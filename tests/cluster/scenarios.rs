@@ -339,7 +339,7 @@ fn e2e_20_rollbacks_c_retries_end_at_their_limit() {
     let before = scene.records();
     // The next periodic look compares, and leaves it at that.
     scene.wait_for_log("action=Hold");
-    assert_eq!(scene.records(), before);
+    assert_eq!(scene.records(), before, "{}", scene.log());
     let upgrades = scene.log().matches("running upgrade").count();
     assert_eq!(upgrades, 2, "{}", scene.log());
 }

@@ -46,6 +46,22 @@ async fn a_key_that_changes_while_it_is_worked_on_is_taken_again_afterwards() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_is_claimed_when_nobody_works_on_it_or_is_about_to() {
+    let queue = Queue::default();
+    queue.add(key("a"), Changed);
+    assert!(!queue.claim(&key("a")), "its turn comes");
+    take(&queue).await;
+    assert!(!queue.claim(&key("a")), "it is worked on");
+    queue.done(&key("a"));
+    queue.add_after(key("a"), Duration::from_secs(1), Periodic);
+    assert!(queue.claim(&key("a")));
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert!(nothing(&queue).await, "it is claimed");
+    queue.done(&key("a"));
+    assert_eq!(take(&queue).await, "demo/a");
+}
+
+#[tokio::test(start_paused = true)]
 async fn changes_go_before_periodic_work_and_do_not_starve_it() {
     let queue = Queue::default();
     for number in 0..20 {
@@ -248,11 +264,23 @@ fn s35_a_key_is_never_worked_on_twice_at_once_and_none_is_lost() {
         .collect();
     std::thread::scope(|scope| {
         for thread in 0..4_usize {
-            let (queue, keys) = (&queue, &keys);
+            let (queue, keys, busy) = (&queue, &keys, &busy);
             scope.spawn(move || {
                 for round in 0..5_000_usize {
                     let key = keys[(round * 7 + thread) % KEYS].clone();
                     match round % 11 {
+                        2 => {
+                            if queue.claim(&key) {
+                                let at = (round * 7 + thread) % KEYS;
+                                assert_eq!(
+                                    busy[at].fetch_add(1, Ordering::SeqCst),
+                                    0,
+                                    "{key} twice"
+                                );
+                                busy[at].fetch_sub(1, Ordering::SeqCst);
+                                queue.done(&key);
+                            }
+                        }
                         0 => queue.forget(&key),
                         1 => queue.add_after(key, Duration::ZERO, Priority::Periodic),
                         _ => queue.add(key, Priority::Changed),
