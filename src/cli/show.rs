@@ -2,8 +2,9 @@
 
 use std::io::Write;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
+use helm_engine::jsonpath::{ExecError, JsonPath};
 use helm_engine::{Chart, Limits, load_of_any_version, metadata_yaml};
 
 use super::chart::locate;
@@ -24,7 +25,7 @@ enum Part {
     /// show the chart's definition
     Chart(Box<ChartName>),
     /// show the chart's values
-    Values(Box<ChartName>),
+    Values(Box<Values>),
     /// show the chart's README
     Readme(Box<ChartName>),
     /// show the chart's CRDs
@@ -51,19 +52,55 @@ struct ChartName {
     client: ClientFlags,
 }
 
+#[derive(Args, Clone, Debug)]
+#[command(args_override_self = true)]
+struct Values {
+    #[command(flatten)]
+    chart: ChartName,
+
+    /// supply a JSONPath expression to filter the output
+    #[arg(long, default_value_t, hide_default_value = true)]
+    jsonpath: String,
+}
+
+impl Part {
+    fn chart(&self) -> &ChartName {
+        match self {
+            Self::All(chart) | Self::Chart(chart) | Self::Readme(chart) | Self::Crds(chart) => {
+                chart
+            }
+            Self::Values(values) => &values.chart,
+        }
+    }
+}
+
 /// Loads the chart and prints the part.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
-    let (Part::All(chart)
-    | Part::Chart(chart)
-    | Part::Values(chart)
-    | Part::Readme(chart)
-    | Part::Crds(chart)) = &arguments.part;
+    let chart = arguments.part.chart();
     chart.source.check_place()?;
     let path = locate(&chart.name)?;
     chart.source.check(&path)?;
     let loaded = load_of_any_version(&path, &Limits::default())?;
     warn("INFO", &loaded.warnings);
-    print_bytes(&show(&arguments.part, &loaded.chart)?)
+    match &arguments.part {
+        Part::Values(values) if !values.jsonpath.is_empty() => {
+            print_bytes(&find(&values.jsonpath, &loaded.chart)?)
+        }
+        part => print_bytes(&show(part, &loaded.chart)?),
+    }
+}
+
+/// What a JSONPath finds in the values. An expression that finds no such thing prints nothing and is no error, as with
+/// helm, which drops what its library says.
+fn find(path: &str, chart: &Chart) -> anyhow::Result<Vec<u8>> {
+    let Some(values) = &chart.values else {
+        return Ok(Vec::new());
+    };
+    let parsed = JsonPath::parse(path).with_context(|| format!("error parsing jsonpath {path}"))?;
+    match parsed.execute(values) {
+        Err(ExecError::Data(_)) => Ok(Vec::new()),
+        done => Ok(done?),
+    }
 }
 
 fn show(part: &Part, chart: &Chart) -> anyhow::Result<Vec<u8>> {

@@ -35,7 +35,7 @@ pub mod strconv;
 mod texts;
 mod tree;
 mod types;
-mod unicode;
+pub mod unicode;
 mod value;
 
 pub use budget::{Budget, Exceeded, Limits};

@@ -20,19 +20,27 @@ fn contains(table: &[(u32, u32)], code: u32) -> bool {
 }
 
 /// `_`, a letter or a decimal digit: what names are made of.
-pub(crate) fn is_alphanumeric(code: u32) -> bool {
+#[must_use]
+pub fn is_alphanumeric(code: u32) -> bool {
     match u8::try_from(code) {
         Ok(byte) if byte < 0x80 => byte == b'_' || byte.is_ascii_alphanumeric(),
         _ => is_letter_or_digit(code),
     }
 }
 
+/// Whether Go's `unicode.IsDigit` accepts the character: decimal digits of any script.
+#[must_use]
+pub fn is_digit(code: u32) -> bool {
+    (0x30..=0x39).contains(&code) || contains(tables::DIGIT, code)
+}
+
 fn is_letter_or_digit(code: u32) -> bool {
-    contains(tables::LETTER, code) || contains(tables::DIGIT, code)
+    contains(tables::LETTER, code) || is_digit(code)
 }
 
 /// Whether Go's `strconv.IsPrint` and `unicode.IsPrint` accept the character.
-pub(crate) fn is_print(code: u32) -> bool {
+#[must_use]
+pub fn is_print(code: u32) -> bool {
     match u8::try_from(code) {
         Ok(byte) if byte < 0x80 => (0x20..0x7F).contains(&byte),
         _ => is_letter_or_digit(code) || contains(tables::PRINT_BESIDES, code),

@@ -16,6 +16,7 @@ mod context;
 mod dependencies;
 mod error;
 mod json;
+pub mod jsonpath;
 pub mod lint;
 mod load;
 mod manifest;

@@ -129,21 +129,25 @@ pub(crate) fn unquote(literal: &[u8]) -> Option<Vec<u8>> {
         b'`' if !body.contains(&b'`') => {
             Some(body.iter().copied().filter(|&byte| byte != b'\r').collect())
         }
-        b'"' if !body.contains(&b'\n') => unquote_body(body),
+        b'"' if !body.contains(&b'\n') => unquote_body(body, b'"'),
         _ => None,
     }
 }
 
-fn unquote_body(mut body: &[u8]) -> Option<Vec<u8>> {
+/// What stands between two quotes of that kind, with its escapes read as in a Go string; `None` is Go's
+/// `invalid syntax`.
+#[must_use]
+pub fn unquote_body(mut body: &[u8], quote: u8) -> Option<Vec<u8>> {
     let mut buffer = Vec::with_capacity(body.len());
+    let is_special = |&byte: &u8| !(0x20..0x7F).contains(&byte) || byte == quote || byte == b'\\';
     while !body.is_empty() {
-        let plain = plain_prefix(body);
+        let plain = body.iter().position(is_special).unwrap_or(body.len());
         buffer.extend_from_slice(body.get(..plain)?);
         body = body.get(plain..)?;
         if body.is_empty() {
             break;
         }
-        let (value, tail) = unquote_char(body, b'"')?;
+        let (value, tail) = unquote_char(body, quote)?;
         match value {
             Unquoted::Byte(byte) => buffer.push(byte),
             Unquoted::Char(code) => unicode::push(&mut buffer, code),
