@@ -2,9 +2,9 @@
 //!
 //! usage: warm CHART VALUES|- RUNS [FILE]
 //!
-//! Prints nanoseconds of the median run, and the bytes that one run renders: the counterpart of
-//! `benches/go-engine`. With FILE, the documents have to be those of the templates that it wrote
-//! there.
+//! Prints nanoseconds of the median run, and the bytes that one run renders: the counterpart of `benches/go-engine`. A
+//! run is from values to what each template prints, on both sides; that this is split and sorted into manifests
+//! afterwards is no part of it. With FILE, the texts have to be those that the other side wrote there.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -13,7 +13,10 @@ use std::path::Path;
 use std::time::Instant;
 
 use goyaml::Tree;
-use helm_engine::{Limits, RenderOptions, Rendered, load, render, split_manifests, values};
+use helm_engine::{Limits, RenderOptions, load, render_templates, values};
+
+/// What templates printed, by their paths.
+type Printed = BTreeMap<String, String>;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -31,13 +34,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         ..RenderOptions::default()
     };
     let mut times = Vec::new();
-    let mut last = Rendered::default();
+    let mut last = BTreeMap::new();
     for run in 0..runs.parse::<u32>()? {
         if let Some(entries) = user.as_map_mut() {
             entries.insert("benchRun".into(), Tree::Float64(run.into()));
         }
         let start = Instant::now();
-        let rendered = render(&chart, &user, &options)?;
+        let rendered = render_templates(&chart, &user, &options)?;
         times.push(start.elapsed());
         last = rendered;
     }
@@ -46,35 +49,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     times.sort();
     let median = times.get(times.len() / 2).copied().unwrap_or_default();
-    let size = last.manifest.len();
+    let size: usize = last.values().map(String::len).sum();
     writeln!(std::io::stdout(), "{} {size}", median.as_nanos())?;
     Ok(())
 }
 
-/// The documents of both sides by their templates, in any order: ours are sorted by their kinds.
-fn compare(printed: &BTreeMap<String, String>, ours: &Rendered) -> Result<(), Box<dyn Error>> {
-    let mut documents: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    let manifests = ours.manifests.iter().map(|it| (&it.path, &it.content));
-    let hooks = ours.hooks.iter().map(|it| (&it.path, &it.manifest));
-    for (path, document) in manifests.chain(hooks) {
-        documents
-            .entry(path.as_str())
-            .or_default()
-            .push(document.trim());
+/// Every template has to print the same on both sides, to the byte.
+fn compare(theirs: &Printed, ours: &Printed) -> Result<(), Box<dyn Error>> {
+    if let Some((path, _)) = theirs
+        .iter()
+        .find(|(path, text)| ours.get(*path) != Some(text))
+    {
+        return Err(format!("{path} is rendered differently").into());
     }
-    for (path, text) in printed {
-        if path.ends_with("NOTES.txt") {
-            continue;
-        }
-        let mut theirs: Vec<&str> = split_manifests(text).map(str::trim).collect();
-        let mut ours = documents.remove(path.as_str()).unwrap_or_default();
-        theirs.sort_unstable();
-        ours.sort_unstable();
-        if theirs != ours {
-            return Err(format!("{path} is rendered differently").into());
-        }
-    }
-    match documents.into_keys().next() {
+    match ours.keys().find(|path| !theirs.contains_key(*path)) {
         Some(path) => Err(format!("{path} is rendered here only").into()),
         None => Ok(()),
     }

@@ -47,7 +47,7 @@ pub use package::{lock_yaml, metadata_yaml, package};
 pub use record::{Hook, HookEvent, HookExecution, HookPhase, Release, Status};
 pub use render::{
     RenderOptions, Rendered, coalesce_tables, coalesce_values, name_from_template, render,
-    render_telling, validate_values,
+    render_telling, render_templates, validate_values,
 };
 pub use sprig::helm::Lookup;
 pub use sprig::{Environment, SystemSource};

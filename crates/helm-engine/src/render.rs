@@ -146,23 +146,65 @@ pub fn render_telling(
     warnings: &mut Vec<String>,
 ) -> Result<Rendered, RenderError> {
     let node = dependencies::process(chart, values, warnings).map_err(RenderError::Dependencies)?;
+    let mut host = RenderHost::default();
+    let printed = print_templates(&node, values, options, &mut host, warnings)?;
+    let mut rendered = assemble(&node, printed, options)?;
+    rendered.lint_notes = host.lint_notes;
+    Ok(rendered)
+}
+
+/// What each template of a chart prints, by its path, before any of it is read as a manifest: what Helm's
+/// `engine.Render` returns for the values that its `ToRenderValues` makes. Partials, whose names begin with `_`, are
+/// not in it; `NOTES.txt` is.
+///
+/// # Errors
+/// See [`RenderError`]; never one of manifests.
+///
+/// ```
+/// use helm_engine::{Limits, RenderOptions, load_files, render_templates, values};
+///
+/// let files = [
+///     ("Chart.yaml", "{apiVersion: v2, name: demo, version: 1.0.0}"),
+///     ("templates/NOTES.txt", "Installed as {{ .Release.Name }}."),
+/// ];
+/// let chart = load_files(files, &Limits::default()).unwrap().chart;
+/// let user = values::read_values(b"").unwrap();
+/// let printed = render_templates(&chart, &user, &RenderOptions::default()).unwrap();
+/// assert_eq!(printed["demo/templates/NOTES.txt"], "Installed as release-name.");
+/// ```
+pub fn render_templates(
+    chart: &Chart,
+    values: &Tree,
+    options: &RenderOptions,
+) -> Result<BTreeMap<String, String>, RenderError> {
+    let mut warnings = Vec::new();
+    let node =
+        dependencies::process(chart, values, &mut warnings).map_err(RenderError::Dependencies)?;
+    let mut host = RenderHost::default();
+    print_templates(&node, values, options, &mut host, &mut warnings).map(|printed| printed.files)
+}
+
+/// The part of a render up to the texts of the templates.
+fn print_templates(
+    node: &Node<'_>,
+    values: &Tree,
+    options: &RenderOptions,
+    host: &mut RenderHost,
+    warnings: &mut Vec<String>,
+) -> Result<Printed, RenderError> {
     let coalesced = Coalescing {
         mode: Mode::Coalesce,
         warnings,
     }
-    .values(&node, tree_to_map(Some(values)))?;
+    .values(node, tree_to_map(Some(values)))?;
     if !options.skip_schema {
-        schema::validate(&node, &coalesced).map_err(RenderError::Schema)?;
+        schema::validate(node, &coalesced).map_err(RenderError::Schema)?;
     }
-    check_kube_version(chart, &options.capabilities)?;
-    let renderables = context::collect(&node, coalesced, options);
-    let mut host = RenderHost::default();
+    check_kube_version(node.chart, &options.capabilities)?;
+    let renderables = context::collect(node, coalesced, options);
     host.lookup.clone_from(&options.lookup);
     host.lint_mode = options.lint;
-    let printed = execute(chart, renderables, options, &mut host)?;
-    let mut rendered = assemble(&node, printed, options)?;
-    rendered.lint_notes = host.lint_notes;
-    Ok(rendered)
+    execute(node.chart, renderables, options, host)
 }
 
 /// Renders a chart and returns what each file printed, as `helm lint` looks at it; `None` where
