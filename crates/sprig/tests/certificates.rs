@@ -8,11 +8,15 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_ASN1, ED25519, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey,
     VerificationAlgorithm,
 };
-use common::{fixed, run};
+use common::{Stopped, fixed, run};
+use sprig::{Environment, KeyGenerator};
 use x509_parser::prelude::*;
 
 fn snippet(text: &str) -> String {
@@ -221,4 +225,94 @@ fn a_certificate_prints_as_its_two_fields() {
         printed,
         "true [Cert Key] struct sprig.certificate [cert key] false"
     );
+}
+
+/// Makes one key for all, and counts how often it is asked; or has none.
+struct Counted {
+    key: Option<Vec<u8>>,
+    asked: AtomicUsize,
+}
+
+impl Counted {
+    fn new(key: Option<Vec<u8>>) -> Arc<Self> {
+        let asked = AtomicUsize::new(0);
+        Arc::new(Self { key, asked })
+    }
+}
+
+impl KeyGenerator for Counted {
+    fn rsa(&self, _: usize) -> Result<Vec<u8>, String> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.key.clone().ok_or_else(|| "no chance".to_owned())
+    }
+
+    fn ecdsa(&self) -> Result<Vec<u8>, String> {
+        self.rsa(0)
+    }
+}
+
+fn with_keys(keys: Arc<Counted>) -> Environment {
+    Environment { keys, ..fixed() }
+}
+
+#[test]
+fn keys_are_made_once_and_only_for_certificates_that_are_looked_at() {
+    const AUTHORITY: &str = "{{ $ca := genCA \"ca\" 1 }}";
+    const SIGNED: &str = "{{ $c := genSignedCert \"c\" nil nil 1 $ca }}";
+    let key = fixed().keys.rsa(2048).unwrap();
+    for (text, keys) in [
+        ("", 0),
+        ("{{ if false }}{{ $c.Cert }}{{ end }}{{ kindOf $ca }}", 0),
+        ("{{ $ca.Cert }}{{ $ca.Key }}", 1),
+        ("{{ $c.Cert }}{{ $ca.Cert }}{{ $c.Key }}", 2),
+        ("{{ toJson $c }}", 2),
+        ("{{ print $ca }}", 1),
+        ("{{ (genSelfSignedCert \"s\" nil nil 1).Key }}", 1),
+    ] {
+        let source = Counted::new(Some(key.clone()));
+        run(
+            &format!("{AUTHORITY}{SIGNED}{text}"),
+            &with_keys(source.clone()),
+        )
+        .unwrap();
+        assert_eq!(source.asked.load(Ordering::Relaxed), keys, "{text}");
+    }
+}
+
+#[test]
+fn a_key_that_cannot_be_made_fails_the_template_that_looks_at_it() {
+    let environment = with_keys(Counted::new(None));
+    for text in ["{{ $ca.Cert }}", "{{ $c.Key }}"] {
+        let text = format!(
+            "{{{{ $ca := genCA \"ca\" 1 }}}}{{{{ $c := genSignedCert \"c\" nil nil 1 $ca }}}}{text}"
+        );
+        let error = run(&text, &environment).unwrap_err();
+        assert!(
+            error.ends_with("error generating rsa key: no chance"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_with_the_arguments_is_said_even_if_nobody_looks() {
+    let last_days = Environment {
+        clock: Arc::new(Stopped(253_402_200_000)),
+        ..fixed()
+    };
+    for (text, environment, expected) in [
+        (
+            "{{ $ca := genCA \"ca\" 365 }}",
+            &last_days,
+            "error creating certificate: cannot represent time as GeneralizedTime",
+        ),
+        (
+            "{{ $c := genSelfSignedCert \"c\" (list \"x\") nil 1 }}",
+            &fixed(),
+            "error parsing ip: x",
+        ),
+    ] {
+        let error = run(text, environment).unwrap_err();
+        assert!(error.ends_with(expected), "{error}");
+    }
 }

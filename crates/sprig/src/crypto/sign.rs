@@ -16,8 +16,8 @@ use super::keys::PrivateKey;
 use super::{der, pem};
 
 /// What a certificate is for.
-pub(super) struct Template<'a> {
-    pub(super) common_name: &'a str,
+pub(super) struct Template {
+    pub(super) common_name: String,
     pub(super) addresses: Vec<IpAddr>,
     pub(super) dns_names: Vec<String>,
     pub(super) authority: bool,
@@ -25,6 +25,21 @@ pub(super) struct Template<'a> {
     /// Unix seconds.
     pub(super) not_before: i64,
     pub(super) not_after: i64,
+}
+
+impl Template {
+    /// Whether a certificate can say what the template says.
+    pub(super) fn check(&self) -> Result<(), String> {
+        self.dates().map(|_| ()).map_err(|error| created(&error))
+    }
+
+    fn dates(&self) -> Result<[OffsetDateTime; 2], String> {
+        Ok([date(self.not_before)?, date(self.not_after)?])
+    }
+}
+
+fn created(error: &dyn std::fmt::Display) -> String {
+    format!("error creating certificate: {error}")
 }
 
 /// Who signs.
@@ -39,11 +54,10 @@ pub(super) enum Signer<'a> {
 
 /// A certificate in PEM.
 pub(super) fn sign(
-    template: &Template<'_>,
+    template: &Template,
     key: &PrivateKey,
     signer: &Signer<'_>,
 ) -> Result<String, String> {
-    let created = |error: &dyn std::fmt::Display| format!("error creating certificate: {error}");
     let pair = key_pair(key).map_err(|error| created(&error))?;
     let mut params = params(template).map_err(|error| created(&error))?;
     params.custom_extensions = extensions(template, &pair, signer);
@@ -83,15 +97,14 @@ fn key_pair(key: &PrivateKey) -> Result<KeyPair, String> {
     KeyPair::try_from(&der).map_err(|error| error.to_string())
 }
 
-fn params(template: &Template<'_>) -> Result<CertificateParams, String> {
+fn params(template: &Template) -> Result<CertificateParams, String> {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params
         .distinguished_name
-        .push(DnType::CommonName, dn_value(template.common_name));
+        .push(DnType::CommonName, dn_value(&template.common_name));
     params.serial_number = Some(SerialNumber::from_slice(&template.serial));
-    params.not_before = date(template.not_before)?;
-    params.not_after = date(template.not_after)?;
+    [params.not_before, params.not_after] = template.dates()?;
     Ok(params)
 }
 
@@ -117,7 +130,7 @@ const AUTHORITY_KEY_ID: &[u64] = &[2, 5, 29, 35];
 const SUBJECT_ALT_NAME: &[u64] = &[2, 5, 29, 17];
 
 /// The extensions in the order in which Go writes them.
-fn extensions(template: &Template<'_>, key: &KeyPair, signer: &Signer<'_>) -> Vec<CustomExtension> {
+fn extensions(template: &Template, key: &KeyPair, signer: &Signer<'_>) -> Vec<CustomExtension> {
     let mut extensions = Vec::new();
     let mut add = |identifier: &[u64], critical: bool, content: Vec<u8>| {
         let mut extension = CustomExtension::from_oid_content(identifier, content);
@@ -193,7 +206,7 @@ fn authority_key_id(certificate: &[u8]) -> Option<Vec<u8>> {
         })
 }
 
-fn alternative_names(template: &Template<'_>) -> Vec<Vec<u8>> {
+fn alternative_names(template: &Template) -> Vec<Vec<u8>> {
     const DNS_NAME: u8 = 0x82;
     const IP_ADDRESS: u8 = 0x87;
     let names = template
