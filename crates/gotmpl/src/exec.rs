@@ -79,6 +79,9 @@ pub(crate) struct Executor<'a> {
     nested: Option<ExecError>,
 }
 
+/// So much at most is set aside for the output before anything is printed.
+const RESERVED: usize = 1 << 20;
+
 impl<'a> Executor<'a> {
     pub(crate) fn new(
         set: &TemplateSet,
@@ -106,6 +109,8 @@ impl<'a> Executor<'a> {
         let Some(template) = self.set.get(name) else {
             return Err(ExecError::no_template(name, self.set.name()));
         };
+        // Most of a template is text that it prints, and growing means copying.
+        self.output.reserve(template.tree.text.len().min(RESERVED));
         self.body(&template, Held::plain(data.clone()))?;
         Ok(self.output)
     }

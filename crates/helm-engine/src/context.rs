@@ -20,6 +20,8 @@ pub(crate) use values::named;
 pub(crate) struct Renderable {
     /// `CHART/templates/x.yaml`.
     pub(crate) path: String,
+    /// How many slashes the path has.
+    pub(crate) depth: usize,
     pub(crate) text: Str,
     /// The context of its chart, in which `.Template` is set before it is rendered.
     pub(crate) context: Map,
@@ -72,8 +74,10 @@ impl Collecting {
             if is_library && !crate::manifest::base_name(&file.name).starts_with('_') {
                 continue;
             }
+            let path = format!("{path}/{}", file.name);
             self.found.push(Renderable {
-                path: format!("{path}/{}", file.name),
+                depth: path.bytes().filter(|byte| *byte == b'/').count(),
+                path,
                 text: file.data.clone(),
                 context: context.clone(),
                 base_path: Rc::clone(&base_path),

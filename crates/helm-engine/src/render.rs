@@ -360,10 +360,9 @@ impl Printed {
             self.broken.insert(path.to_owned(), error.into_bytes());
             text
         });
-        let text = if text.contains(NO_VALUE) {
-            text.replace(NO_VALUE, "")
-        } else {
-            text
+        let text = match memchr::memmem::find(text.as_bytes(), NO_VALUE.as_bytes()) {
+            Some(_) => text.replace(NO_VALUE, ""),
+            None => text,
         };
         self.files.insert(path.to_owned(), text);
     }
@@ -411,10 +410,7 @@ fn execute(
 
 /// Deepest first, and among equals the last by name first.
 fn sort_renderables(renderables: &mut Vec<Renderable>) {
-    let depth = |path: &str| path.bytes().filter(|byte| *byte == b'/').count();
-    renderables.sort_by(|left, right| {
-        (depth(&right.path), &right.path).cmp(&(depth(&left.path), &left.path))
-    });
+    renderables.sort_by(|left, right| (right.depth, &right.path).cmp(&(left.depth, &left.path)));
     // Of two files of one path the later one counts, as in Go's map.
     renderables.dedup_by(|later, earlier| {
         let same = later.path == earlier.path;
