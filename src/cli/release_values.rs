@@ -1,7 +1,7 @@
 //! `helm-operator values`: what a HelmRelease's values come to, and where each of them comes from.
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{ArgAction, Args};
 use kube::Api;
 use serde::Serialize;
 
@@ -33,8 +33,9 @@ pub(crate) struct Arguments {
     #[arg(long)]
     git_allow_local: bool,
 
-    /// allow git URLs with http
-    #[arg(long)]
+    /// allow git URLs with http, as the daemon does by default
+    #[arg(long, action = ArgAction::Set, num_args = 0..=1, require_equals = true,
+        default_value_t = true, default_missing_value = "true")]
     git_allow_http: bool,
 
     #[command(flatten)]

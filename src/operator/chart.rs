@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use helm_engine::{Chart, Limits, load_files};
+use helm_engine::{Chart, Limits, LoadError, load_files};
 
 use super::context::{Context, Settings};
 use super::trouble::{Stage, Trouble};
 use crate::api::{ChartChoice, HelmRelease, OciSource as OciSpec, Reason, SourceUrl, ValuesSource};
 use crate::source::{
-    ChartArtifact, GitSource, HelmRepositorySource, OciSource, RepositoryUrl, SecretRef, SourceRef,
-    UrlError, alias_of, is_exact,
+    ChartArtifact, ChartFile, GitSource, HelmRepositorySource, OciSource, RepositoryUrl, SecretRef,
+    SourceRef, UrlError, alias_of, is_exact,
 };
 
 /// The source that a HelmRelease names.
@@ -231,11 +231,13 @@ impl Context {
             Err(panic) => std::panic::resume_unwind(panic.into_panic()),
         };
         let loaded = loaded.map_err(|error| {
-            Trouble::new(
-                Stage::Chart,
-                Reason::ChartInvalid,
-                format!("chart unavailable: {error}"),
-            )
+            let mut text = format!("chart unavailable: {error}");
+            if matches!(error, LoadError::Missing)
+                && let Some(hint) = charts_below(&artifact.files)
+            {
+                text.push_str(&hint);
+            }
+            Trouble::new(Stage::Chart, Reason::ChartInvalid, text)
         })?;
         for warning in &loaded.warnings {
             tracing::warn!(chart = loaded.chart.name(), "{warning}");
@@ -244,6 +246,36 @@ impl Context {
         self.charts.put(&artifact.digest, artifact.size(), &chart);
         Ok(chart)
     }
+}
+
+/// What to do when a directory is no chart but holds some, the usual mistake of `spec.chart.path`. `files` is sorted.
+fn charts_below(files: &[ChartFile]) -> Option<String> {
+    const MOST: usize = 5;
+    let mut found: Vec<&str> = Vec::new();
+    for (path, _) in files {
+        let Some(directory) = path.strip_suffix("/Chart.yaml") else {
+            continue;
+        };
+        // Not the subcharts of one that is listed.
+        let is_below = |chart: &&str| {
+            directory
+                .strip_prefix(*chart)
+                .is_some_and(|rest| rest.starts_with('/'))
+        };
+        if found.last().is_some_and(is_below) {
+            continue;
+        }
+        found.push(directory);
+        if found.len() > MOST {
+            break;
+        }
+    }
+    let more = if found.len() > MOST { ", …" } else { "" };
+    found.truncate(MOST);
+    (!found.is_empty()).then(|| {
+        let list = found.join(", ");
+        format!(": spec.chart.path has to name one of the charts below it: {list}{more}")
+    })
 }
 
 #[cfg(test)]
@@ -371,5 +403,43 @@ mod tests {
         assert!(!moves(
             serde_json::json!({"git": "https://g/a.git", "path": "."})
         ));
+    }
+
+    #[test]
+    fn a_directory_of_charts_is_told_which_ones_it_holds() {
+        let below = |paths: &[&str]| {
+            let files: Vec<ChartFile> = paths
+                .iter()
+                .map(|path| ((*path).to_owned(), Vec::new()))
+                .collect();
+            charts_below(&files)
+        };
+        let hint = ": spec.chart.path has to name one of the charts below it: ";
+        for (paths, expected) in [
+            (vec!["README.md", "a/values.yaml", "aChart.yaml"], None),
+            (
+                vec![
+                    "charts/a/Chart.yaml",
+                    "charts/a/charts/sub/Chart.yaml",
+                    "charts/ab/Chart.yaml",
+                ],
+                Some("charts/a, charts/ab"),
+            ),
+            (
+                vec![
+                    "1/Chart.yaml",
+                    "2/Chart.yaml",
+                    "3/Chart.yaml",
+                    "4/Chart.yaml",
+                    "5/Chart.yaml",
+                    "6/Chart.yaml",
+                    "7/Chart.yaml",
+                ],
+                Some("1, 2, 3, 4, 5, …"),
+            ),
+        ] {
+            let expected = expected.map(|list| format!("{hint}{list}"));
+            assert_eq!(below(&paths), expected, "{paths:?}");
+        }
     }
 }

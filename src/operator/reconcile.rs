@@ -103,6 +103,15 @@ impl Inputs {
     }
 }
 
+/// Chart, revision and digest, for Events; without the chart where `Chart.yaml` names none.
+fn about(chart: &str, revision: &str, digest: &str) -> String {
+    let told = format!("revision {revision}, digest {digest}");
+    if chart.is_empty() {
+        return told;
+    }
+    format!("chart {chart}, {told}")
+}
+
 /// A sync under way.
 pub(super) struct Sync<'a> {
     pub(super) context: &'a Arc<Context>,
@@ -409,11 +418,7 @@ impl<'a> Sync<'a> {
         Span::current()
             .record("chart", inputs.chart())
             .record("revision", &**revision);
-        self.about = format!(
-            "chart {}, revision {revision}, digest {}",
-            inputs.chart(),
-            inputs.digest
-        );
+        self.about = about(&inputs.chart(), revision, &inputs.digest);
         Ok(inputs)
     }
 
@@ -589,5 +594,19 @@ impl<'a> Sync<'a> {
             fields.revision = Some(inputs.artifact.revision.clone());
         }
         End::Settled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_name_a_chart_only_if_it_has_a_name() {
+        assert_eq!(
+            about("app-1.0.0", "abc", "d"),
+            "chart app-1.0.0, revision abc, digest d"
+        );
+        assert_eq!(about("", "abc", "d"), "revision abc, digest d");
     }
 }

@@ -6,7 +6,7 @@ use crate::support::{BINARY, Bench, write_chart};
 
 fn diff(bench: &Bench, name: &str) -> Output {
     let mut diff = Command::new(BINARY);
-    diff.args(["diff", name, "--git-allow-http", "--git-allow-local"]);
+    diff.args(["diff", name, "--git-allow-local"]);
     diff.args(["--namespace", &bench.namespace]);
     diff.env("KUBECONFIG", bench.rig.plane.kubeconfig());
     diff.output().unwrap()

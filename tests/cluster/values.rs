@@ -149,7 +149,6 @@ fn values(bench: &Bench, more: &[&str]) -> String {
         "hello",
         "--origin",
         "--git-allow-local",
-        "--git-allow-http",
         &kubeconfig,
     ]);
     run(command.args(["--namespace", &bench.namespace]).args(more)).unwrap()

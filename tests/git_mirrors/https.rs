@@ -466,6 +466,18 @@ async fn s09_schemes_and_addresses_that_are_not_allowed_never_get_a_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn https_to_a_server_that_speaks_http_is_told_as_that() {
+    let rig = Rig::new();
+    let mut source = rig.source("app");
+    source.url = url(&rig.repository.url().replace("http:", "https:"));
+    let error = rig.use_chart("app", &source).await.unwrap_err();
+    assert_eq!(error.reason(), Reason::Unreachable, "{error}");
+    let told = error.to_string();
+    assert!(told.contains("does not speak TLS"), "{told}");
+    assert!(told.contains("check the scheme"), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_local_path_works_where_it_is_allowed() {
     let rig = Rig::new();
     rig.write_chart("app", "one");

@@ -427,6 +427,7 @@ fn redirect_refused(why: &str) -> SourceError {
 /// The class of a failed HTTP exchange, by what caused it. The URL is left out: it is in the context.
 pub(crate) fn transport_error(error: &reqwest::Error) -> SourceError {
     let mut causes = Vec::new();
+    let mut is_no_tls = false;
     let mut next: Option<&(dyn std::error::Error + 'static)> = std::error::Error::source(error);
     while let Some(cause) = next {
         if let Some(refused) = cause.downcast_ref::<AddressRefused>() {
@@ -438,12 +439,21 @@ pub(crate) fn transport_error(error: &reqwest::Error) -> SourceError {
                 format!("the TLS certificate of the remote is not trusted: {why}"),
             );
         }
+        is_no_tls |= matches!(tls_error(cause), Some(rustls::Error::InvalidMessage(_)));
         causes.push(cause.to_string());
         next = cause.source();
     }
     let text = causes
         .pop()
         .unwrap_or_else(|| "the request failed".to_owned());
+    if is_no_tls {
+        return SourceError::new(
+            Reason::Unreachable,
+            format!(
+                "the remote does not speak TLS ({text}): check the scheme and the port of the URL"
+            ),
+        );
+    }
     if error.is_timeout() {
         return SourceError::new(
             Reason::Timeout,

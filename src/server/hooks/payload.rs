@@ -41,18 +41,14 @@ struct Payload {
 /// The URLs that a hook names.
 ///
 /// # Errors
-/// `Unreadable` when it is no JSON, or names none (but for a generic hook, which then means all).
+/// `Unreadable` when it is no JSON, or names none (but for a generic hook without a body, which means all).
 pub(super) fn urls(
     provider: Provider,
     headers: &HeaderMap,
     body: &[u8],
 ) -> Result<Vec<RepositoryUrl>, Refusal> {
-    let is_form = headers.get(header::CONTENT_TYPE).is_some_and(|kind| {
-        kind.as_bytes()
-            .starts_with(b"application/x-www-form-urlencoded")
-    });
     let form;
-    let json = if is_form {
+    let json = if is_form(headers, body) {
         form = form_payload(body).ok_or(Refusal::Unreadable)?;
         form.as_bytes()
     } else {
@@ -89,10 +85,25 @@ pub(super) fn urls(
         .take(MAX_URLS)
         .filter_map(|text| RepositoryUrl::parse(text).ok())
         .collect();
-    if urls.is_empty() && provider != Provider::Generic {
+    // A hook that says something and names nothing (a typing error in a field) does not mean all.
+    if urls.is_empty() {
         return Err(Refusal::Unreadable);
     }
     Ok(urls)
+}
+
+/// True for a form with the JSON in a field. `curl -d` calls everything a form, so the body is looked at too: a form
+/// begins with the name of a field, and JSON with a brace.
+fn is_form(headers: &HeaderMap, body: &[u8]) -> bool {
+    let says_so = headers.get(header::CONTENT_TYPE).is_some_and(|kind| {
+        kind.as_bytes()
+            .starts_with(b"application/x-www-form-urlencoded")
+    });
+    says_so
+        && body
+            .trim_ascii_start()
+            .first()
+            .is_some_and(|byte| *byte != b'{')
 }
 
 /// `links` of Bitbucket: objects or lists of objects with a `href`.

@@ -164,6 +164,44 @@ async fn a_form_as_github_sends_it_by_default_is_read() {
 }
 
 #[tokio::test]
+async fn json_that_curl_calls_a_form_is_read_as_what_it_is() {
+    let rig = Rig::new().await;
+    for (body, expected) in [
+        (r#"{"url":"https://h/team/app"}"#, "h/team/app"),
+        (" \n", "all"),
+        ("", "all"),
+    ] {
+        let signature = format!("sha256={}", sign(body));
+        let headers = [
+            ("content-type", "application/x-www-form-urlencoded"),
+            ("x-signature", signature.as_str()),
+        ];
+        let (status, text) = rig.send("generic", &headers, body).await;
+        assert_eq!(
+            (status, rig.synced()),
+            (200, vec![expected.into()]),
+            "{text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_generic_hook_that_names_nothing_does_not_mean_all() {
+    let rig = Rig::new().await;
+    for body in [
+        "{}",
+        r#"{"ulr":"https://h/team/app"}"#,
+        r#"{"url":"ext::sh"}"#,
+        "payload=%7B%7D",
+    ] {
+        let signature = format!("sha256={}", sign(body));
+        let headers = [("x-signature", signature.as_str())];
+        assert_eq!(rig.send("generic", &headers, body).await.0, 400, "{body}");
+    }
+    assert!(rig.synced().is_empty());
+}
+
+#[tokio::test]
 async fn s33_a_hook_that_does_not_know_the_secret_does_nothing() {
     let rig = Rig::new().await;
     let forged = format!("sha256={}", sign("other body"));
