@@ -161,6 +161,8 @@ mod tests {
         });
         Listing {
             refs: refs.collect(),
+            tips: Vec::new(),
+            is_empty: names.is_empty(),
             capabilities: Capabilities::V2 { shallow: true },
         }
     }

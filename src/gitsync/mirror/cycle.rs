@@ -17,7 +17,11 @@ use crate::gitsync::{
     reference::{Reference, Resolved},
     store::{Refs, Store, StoreError, Tip},
     tree::Tree,
-    wire::{Listing, Remote, fetch::FetchRequest, refs::Capabilities},
+    wire::{
+        Listing, Remote,
+        fetch::FetchRequest,
+        refs::{Capabilities, RefFilter, Tips},
+    },
 };
 
 /// Most commits that are named as present in a request.
@@ -194,7 +198,7 @@ impl Mirror {
         let mut remote = connect()?;
         let listing = {
             let _permit = self.context.polls.acquire().await;
-            remote.list(&prefixes(&work.wanted)).await?
+            remote.list(&wanted_refs(work)).await?
         };
         let mut resolved = HashMap::new();
         let mut open = Vec::new();
@@ -218,7 +222,7 @@ impl Mirror {
         {
             self.download_history(&connect, work).await?;
         }
-        Ok(work.outcome(resolved, open, listing.refs.is_empty()))
+        Ok(work.outcome(resolved, open, listing.is_empty))
     }
 
     /// The ids to ask for: those that are not here.
@@ -259,11 +263,10 @@ impl Mirror {
         wants: Vec<ObjectId>,
         listing: &Listing,
     ) -> Result<(), SourceError> {
-        let (advertised, pinned): (Vec<_>, Vec<_>) = wants
-            .into_iter()
-            .partition(|id| listing.refs.iter().any(|known| known.id == *id));
+        let (advertised, pinned): (Vec<_>, Vec<_>) =
+            wants.into_iter().partition(|id| listing.shows(*id));
         if !pinned.is_empty() && !gives_any_commit(&listing.capabilities) {
-            let tips: BTreeSet<_> = listing.refs.iter().map(|known| known.id).collect();
+            let tips: BTreeSet<_> = listing.tips.iter().copied().collect();
             self.download(&mut remote, work, tips.into_iter().collect(), Some(ALL))
                 .await?;
             let store = Arc::clone(&work.store);
@@ -283,7 +286,7 @@ impl Mirror {
             }
             if remote.is_spent() {
                 remote = connect()?;
-                remote.list(&prefixes(&work.wanted)).await?;
+                remote.list(&wanted_refs(work)).await?;
             }
             let error = match self
                 .download(&mut remote, work, wants.clone(), Some(1))
@@ -316,14 +319,8 @@ impl Mirror {
         work: &mut Work,
     ) -> Result<(), SourceError> {
         let mut remote = connect()?;
-        let prefixes = ["refs/heads/".to_owned(), "refs/tags/".to_owned()];
-        let listing = remote.list(&prefixes).await?;
-        let tips = listing.refs.iter().filter(|known| {
-            prefixes
-                .iter()
-                .any(|prefix| known.name.starts_with(prefix.as_str()))
-        });
-        let wants: BTreeSet<ObjectId> = tips.map(|known| known.id).collect();
+        let listing = remote.list(&RefFilter::branches()).await?;
+        let wants: BTreeSet<ObjectId> = listing.tips.into_iter().collect();
         self.download(&mut remote, work, wants.into_iter().collect(), Some(ALL))
             .await
     }
@@ -647,14 +644,18 @@ impl Work {
     }
 }
 
-/// What to list for these refs.
-fn prefixes(wanted: &[Reference]) -> Vec<String> {
-    let mut prefixes: Vec<String> = wanted.iter().flat_map(Reference::candidates).collect();
-    if prefixes.is_empty() {
-        // Without a prefix the server would list everything.
-        prefixes.push("HEAD".to_owned());
-    }
-    prefixes
+/// What to list.
+fn wanted_refs(work: &Work) -> RefFilter {
+    let names = work.wanted.iter().flat_map(Reference::candidates).collect();
+    // An old server may give a commit only as a part of the whole history.
+    let is_absent =
+        |wanted: &Reference| matches!(wanted, Reference::Commit(id) if !work.store.contains(*id));
+    let tips = if work.wanted.iter().any(is_absent) {
+        Tips::OfOldServers
+    } else {
+        Tips::None
+    };
+    RefFilter { tips, names }
 }
 
 fn remove(directory: &Path) -> Result<(), SourceError> {

@@ -22,7 +22,7 @@ use super::{
     address::{AddressRefused, GuardedResolver, check_literal},
     body::{Body, Counters, Pace},
     fetch::{self, FetchRequest, PackStream, SLOW_WHILE_COUNTING, ShallowInfo},
-    refs::{self, Advertisement, Capabilities},
+    refs::{self, Advertisement, Capabilities, Found, RefFilter},
 };
 use crate::gitsync::{
     Options, Policy, Reason, RepositoryUrl, SourceError,
@@ -136,25 +136,22 @@ pub(crate) struct HttpRemote<'c> {
 }
 
 impl<'c> HttpRemote<'c> {
-    /// The refs of the remote that start with one of `prefixes` (all refs, from an old server).
-    pub(crate) async fn list(&self, prefixes: &[String]) -> Result<Listing, SourceError> {
+    /// The refs of the remote that `filter` wants.
+    pub(crate) async fn list(&self, filter: &RefFilter) -> Result<Listing, SourceError> {
         if let Some((base, capabilities @ Capabilities::V2 { .. })) = self.remembered.get() {
-            match self.ls_refs(&base, prefixes).await {
-                Ok(refs) => return Ok(Listing { refs, capabilities }),
+            match self.ls_refs(&base, filter).await {
+                Ok(found) => return Ok(Listing::new(found, capabilities)),
                 // A repository that moved or a server of another version: ask as if for the first time.
                 Err(error) if !is_final(&error) => return Err(error),
                 Err(_) => self.remembered.forget(),
             }
         }
-        let (base, advertisement) = self.handshake().await?;
-        let refs = match advertisement.capabilities {
-            Capabilities::V2 { .. } => self.ls_refs(&base, prefixes).await?,
-            Capabilities::V0(_) => advertisement.refs,
+        let (base, advertisement) = self.handshake(filter).await?;
+        let found = match advertisement.capabilities {
+            Capabilities::V2 { .. } => self.ls_refs(&base, filter).await?,
+            Capabilities::V0(_) => advertisement.found,
         };
-        Ok(Listing {
-            refs,
-            capabilities: advertisement.capabilities,
-        })
+        Ok(Listing::new(found, advertisement.capabilities))
     }
 
     /// Asks for objects; what [`list`](Self::list) found out must be remembered.
@@ -166,7 +163,7 @@ impl<'c> HttpRemote<'c> {
         let (base, capabilities) = match self.remembered.get() {
             Some(known) => known,
             None => {
-                let (base, advertisement) = self.handshake().await?;
+                let (base, advertisement) = self.handshake(&RefFilter::default()).await?;
                 (base, advertisement.capabilities)
             }
         };
@@ -183,16 +180,12 @@ impl<'c> HttpRemote<'c> {
         fetch::read_response(body, request, &capabilities, pack_limit).await
     }
 
-    async fn ls_refs(
-        &self,
-        base: &Url,
-        prefixes: &[String],
-    ) -> Result<Vec<refs::RemoteRef>, SourceError> {
+    async fn ls_refs(&self, base: &Url, filter: &RefFilter) -> Result<Found, SourceError> {
         let response = self
-            .post(base, refs::ls_refs_request(prefixes), true, 0)
+            .post(base, refs::ls_refs_request(filter), true, 0)
             .await?;
         let mut body = Body::http(response, self.pace, MAX_LISTING, self.counters);
-        refs::read_ls_refs(&mut body).await
+        refs::read_ls_refs(&mut body, filter).await
     }
 
     async fn post(
@@ -221,7 +214,7 @@ impl<'c> HttpRemote<'c> {
     }
 
     /// The first request: what the server can do, to be remembered. Returns the base URL that answered.
-    async fn handshake(&self) -> Result<(Url, Advertisement), SourceError> {
+    async fn handshake(&self, filter: &RefFilter) -> Result<(Url, Advertisement), SourceError> {
         let mut base = self.base()?;
         let mut is_permanent = true;
         for _ in 0..=MAX_REDIRECTS {
@@ -239,7 +232,7 @@ impl<'c> HttpRemote<'c> {
             self.check_status(&response)?;
             check_type(&response, "application/x-git-upload-pack-advertisement")?;
             let mut body = Body::http(response, self.pace, MAX_LISTING, self.counters);
-            let advertisement = refs::read_advertisement(&mut body).await?;
+            let advertisement = refs::read_advertisement(&mut body, filter).await?;
             // Where a passing redirect leads is asked for anew each time.
             if is_permanent {
                 let capabilities = advertisement.capabilities.clone();

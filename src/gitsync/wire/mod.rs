@@ -14,6 +14,7 @@ pub(crate) mod ssh;
 
 use std::sync::{Mutex, PoisonError};
 
+use gix::ObjectId;
 use reqwest::Url;
 
 use self::{
@@ -21,7 +22,7 @@ use self::{
     fetch::{FetchRequest, PackStream, ShallowInfo},
     http::{Clients, HttpRemote},
     process::{Held, ProcessRemote},
-    refs::{Capabilities, RemoteRef},
+    refs::{Capabilities, Found, RefFilter, RemoteRef},
 };
 use super::{Options, Reason, RepositoryUrl, Scheme, SourceError, credentials::Credentials};
 
@@ -57,13 +58,31 @@ impl Remembered {
 /// The refs of a remote.
 #[derive(Debug)]
 pub(crate) struct Listing {
-    /// At least the refs that were asked for, as far as they exist.
+    /// The refs that were asked for by name, as far as they exist.
     pub(crate) refs: Vec<RemoteRef>,
+    /// The ids that were asked for besides, in no order.
+    pub(crate) tips: Vec<ObjectId>,
+    /// The remote has listed no ref at all.
+    pub(crate) is_empty: bool,
     /// What the remote can do.
     pub(crate) capabilities: Capabilities,
 }
 
 impl Listing {
+    fn new(found: Found, capabilities: Capabilities) -> Self {
+        Self {
+            refs: found.refs,
+            tips: found.tips,
+            is_empty: found.listed == 0,
+            capabilities,
+        }
+    }
+
+    /// Whether a ref, of those that were asked for, points at `id`.
+    pub(crate) fn shows(&self, id: ObjectId) -> bool {
+        self.refs.iter().any(|known| known.id == id) || self.tips.contains(&id)
+    }
+
     /// The ref of that full name.
     pub(crate) fn find(&self, name: &str) -> Option<&RemoteRef> {
         self.refs.iter().find(|found| found.name == name)
@@ -140,21 +159,21 @@ impl<'c> Remote<'c> {
         Ok(Self { kind, url })
     }
 
-    /// The refs that start with one of `prefixes`, at least.
+    /// The refs that `filter` wants.
     ///
     /// # Errors
     /// Every way in which a remote can fail.
-    pub(crate) async fn list(&mut self, prefixes: &[String]) -> Result<Listing, SourceError> {
+    pub(crate) async fn list(&mut self, filter: &RefFilter) -> Result<Listing, SourceError> {
         match &mut self.kind {
-            Kind::Http(http) => http.list(prefixes).await,
+            Kind::Http(http) => http.list(filter).await,
             Kind::Ssh(ssh, files, options) => {
                 ssh::check_host(self.url, options).await?;
-                ssh.list(ssh::command(self.url, files, options), prefixes)
+                ssh.list(ssh::command(self.url, files, options), filter)
                     .await
             }
             Kind::Local(local) => {
                 let path = self.url.path();
-                let listing = local.list(process::local(path), prefixes).await;
+                let listing = local.list(process::local(path), filter).await;
                 listing.map_err(|error| process::with_local_hint(error, path))
             }
         }

@@ -16,7 +16,7 @@ use super::{
     Listing, MAX_LISTING,
     body::{Body, Counters, Pace},
     fetch::{self, FetchRequest, PackStream, ShallowInfo},
-    refs::{self, Capabilities},
+    refs::{self, Capabilities, RefFilter},
 };
 use crate::gitsync::{Reason, SourceError};
 
@@ -57,14 +57,14 @@ impl<'c> ProcessRemote<'c> {
         }
     }
 
-    /// Starts `command` and lists the refs that start with one of `prefixes` (all, from an old server).
+    /// Starts `command` and lists the refs that `filter` wants.
     pub(crate) async fn list(
         &mut self,
         command: Command,
-        prefixes: &[String],
+        filter: &RefFilter,
     ) -> Result<Listing, SourceError> {
         let (mut child, stdin, mut body, stderr) = self.start(command)?;
-        let advertisement = match refs::read_advertisement(&mut body).await {
+        let advertisement = match refs::read_advertisement(&mut body, filter).await {
             Ok(advertisement) => advertisement,
             Err(error) => return Err(self.explain_failure(&mut child, stderr, error).await),
         };
@@ -76,20 +76,17 @@ impl<'c> ProcessRemote<'c> {
             stderr,
             capabilities,
         };
-        let refs = match &advertisement.capabilities {
+        let found = match &advertisement.capabilities {
             Capabilities::V2 { .. } => {
                 session
-                    .write(&refs::ls_refs_request(prefixes), self.pace)
+                    .write(&refs::ls_refs_request(filter), self.pace)
                     .await?;
-                refs::read_ls_refs(&mut session.body).await?
+                refs::read_ls_refs(&mut session.body, filter).await?
             }
-            Capabilities::V0(_) => advertisement.refs,
+            Capabilities::V0(_) => advertisement.found,
         };
         self.session = Some(session);
-        Ok(Listing {
-            refs,
-            capabilities: advertisement.capabilities,
-        })
+        Ok(Listing::new(found, advertisement.capabilities))
     }
 
     /// True when no session is open.

@@ -1,5 +1,7 @@
 //! What a remote says about itself: capabilities and refs (gitprotocol-v2, gitprotocol-pack).
 
+use std::collections::HashSet;
+
 use gix::ObjectId;
 
 use super::{
@@ -10,6 +12,8 @@ use crate::gitsync::{Reason, SourceError};
 
 /// Most refs of one listing; the largest known repositories have a tenth of it.
 const MAX_REFS: usize = 2_000_000;
+/// Most ids of a listing that are kept: 10 MB.
+const MAX_TIPS: usize = 500_000;
 
 /// One ref of a remote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,20 +57,123 @@ pub(crate) struct V0 {
     pub(crate) any_commit: bool,
 }
 
+/// What of a listing is wanted. Anything else is dropped while it is read: how many refs a remote has, or pretends to
+/// have, must not decide how much memory a poll takes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RefFilter {
+    /// Full names.
+    pub(crate) names: Vec<String>,
+    /// Whose ids are wanted besides.
+    pub(crate) tips: Tips,
+}
+
+/// The refs whose ids are wanted, whatever their names.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Tips {
+    /// Of none.
+    #[default]
+    None,
+    /// Of all refs, but only from a server of the old protocol, which lists them anyway.
+    OfOldServers,
+    /// Of all branches and tags.
+    Branches,
+}
+
+const BRANCHES: [&str; 2] = ["refs/heads/", "refs/tags/"];
+
+impl RefFilter {
+    /// The ids of all branches and tags.
+    pub(crate) fn branches() -> Self {
+        Self {
+            names: Vec::new(),
+            tips: Tips::Branches,
+        }
+    }
+
+    /// What a server of version 2 is asked for; without a prefix it would list everything.
+    fn prefixes(&self) -> Vec<&str> {
+        let mut prefixes: Vec<&str> = self.names.iter().map(String::as_str).collect();
+        if self.tips == Tips::Branches {
+            prefixes.extend(BRANCHES);
+        }
+        if prefixes.is_empty() {
+            prefixes.push("HEAD");
+        }
+        prefixes
+    }
+}
+
+/// The refs of a remote, as far as a [`RefFilter`] wants them.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// Those with the wanted names, the first of each.
+    pub(crate) refs: Vec<RemoteRef>,
+    /// The ids of the wanted tips, as they came.
+    pub(crate) tips: Vec<ObjectId>,
+    /// How many refs were listed, wanted or not.
+    pub(crate) listed: usize,
+}
+
+/// Picks what is wanted while a listing is read.
+struct Picker<'f> {
+    open: HashSet<&'f str>,
+    tips: Tips,
+    found: Found,
+}
+
+impl<'f> Picker<'f> {
+    fn new(filter: &'f RefFilter) -> Self {
+        Self {
+            open: filter.names.iter().map(String::as_str).collect(),
+            tips: filter.tips,
+            found: Found::default(),
+        }
+    }
+
+    fn add(&mut self, found: RemoteRef, is_old: bool) -> Result<(), SourceError> {
+        self.found.listed += 1;
+        let is_tip = match self.tips {
+            Tips::None => false,
+            Tips::OfOldServers => is_old,
+            Tips::Branches => BRANCHES.iter().any(|start| found.name.starts_with(start)),
+        };
+        if is_tip {
+            self.found.tips.push(found.id);
+        }
+        for (count, most) in [
+            (self.found.listed, MAX_REFS),
+            (self.found.tips.len(), MAX_TIPS),
+        ] {
+            if count > most {
+                let text = format!("the remote has more than {most} refs");
+                return Err(SourceError::new(Reason::TooLarge, text));
+            }
+        }
+        if self.open.remove(found.name.as_str()) {
+            self.found.refs.push(found);
+        }
+        Ok(())
+    }
+}
+
 /// The first message of a server.
 #[derive(Debug)]
 pub(crate) struct Advertisement {
     /// What it can do.
     pub(crate) capabilities: Capabilities,
-    /// In version 0 and 1 all refs; in version 2 none.
-    pub(crate) refs: Vec<RemoteRef>,
+    /// In version 0 and 1 the refs; in version 2 none.
+    pub(crate) found: Found,
 }
 
-/// Reads the first message of a server, after the service line of smart HTTP if there is one.
+/// Reads the first message of a server, after the service line of smart HTTP if there is one, and of the refs in it
+/// what `filter` wants.
 ///
 /// # Errors
 /// `InvalidData` when it is none; `InvalidSource` for a repository with SHA-256 ids.
-pub(crate) async fn read_advertisement(body: &mut Body<'_>) -> Result<Advertisement, SourceError> {
+pub(crate) async fn read_advertisement(
+    body: &mut Body<'_>,
+    filter: &RefFilter,
+) -> Result<Advertisement, SourceError> {
     let mut first = packet::read(body).await?;
     if first
         .text()
@@ -81,9 +188,9 @@ pub(crate) async fn read_advertisement(body: &mut Body<'_>) -> Result<Advertisem
         Some("version 2") => read_v2(body).await,
         Some("version 1") => {
             let first = packet::read(body).await?;
-            read_v0(body, first).await
+            read_v0(body, first, filter).await
         }
-        _ => read_v0(body, first).await,
+        _ => read_v0(body, first, filter).await,
     }
 }
 
@@ -95,7 +202,7 @@ async fn read_v2(body: &mut Body<'_>) -> Result<Advertisement, SourceError> {
             let capabilities = Capabilities::V2 { shallow };
             return Ok(Advertisement {
                 capabilities,
-                refs: Vec::new(),
+                found: Found::default(),
             });
         };
         match line.split_once('=') {
@@ -117,10 +224,14 @@ fn check_format(format: &str) -> Result<(), SourceError> {
     ))
 }
 
-async fn read_v0(body: &mut Body<'_>, first: Packet) -> Result<Advertisement, SourceError> {
+async fn read_v0(
+    body: &mut Body<'_>,
+    first: Packet,
+    filter: &RefFilter,
+) -> Result<Advertisement, SourceError> {
     let mut capabilities = V0::default();
     let mut symrefs = Vec::new();
-    let mut refs: Vec<RemoteRef> = Vec::new();
+    let mut picker = Picker::new(filter);
     let mut packet = first;
     let mut is_first = true;
     while let Packet::Data(data) = &packet {
@@ -133,17 +244,18 @@ async fn read_v0(body: &mut Body<'_>, first: Packet) -> Result<Advertisement, So
             None => data,
         };
         is_first = false;
-        add_v0_ref(&String::from_utf8_lossy(line), &mut refs)?;
+        add_v0_ref(&String::from_utf8_lossy(line), &mut picker)?;
         packet = packet::read(body).await?;
     }
+    let mut found = picker.found;
     for (name, target) in symrefs {
-        if let Some(found) = refs.iter_mut().find(|r| r.name == name) {
-            found.target = Some(target);
+        if let Some(known) = found.refs.iter_mut().find(|r| r.name == name) {
+            known.target = Some(target);
         }
     }
     Ok(Advertisement {
         capabilities: Capabilities::V0(capabilities),
-        refs,
+        found,
     })
 }
 
@@ -176,7 +288,7 @@ fn parse_v0_capabilities(
     Ok(())
 }
 
-fn add_v0_ref(line: &str, refs: &mut Vec<RemoteRef>) -> Result<(), SourceError> {
+fn add_v0_ref(line: &str, picker: &mut Picker<'_>) -> Result<(), SourceError> {
     let line = line.trim_end_matches('\n');
     let Some((id, name)) = line.split_once(' ') else {
         return Err(invalid("a ref line without a name"));
@@ -186,35 +298,23 @@ fn add_v0_ref(line: &str, refs: &mut Vec<RemoteRef>) -> Result<(), SourceError> 
     }
     let id = parse_id(id)?;
     if let Some(name) = name.strip_suffix("^{}") {
-        if let Some(last) = refs.last_mut().filter(|last| last.name == name) {
+        let last = picker.found.refs.last_mut();
+        if let Some(last) = last.filter(|last| last.name == name) {
             last.peeled = Some(id);
         }
         return Ok(());
     }
-    push(
-        refs,
-        RemoteRef {
-            name: name.to_owned(),
-            id,
-            peeled: None,
-            target: None,
-        },
-    )
+    let found = RemoteRef {
+        name: name.to_owned(),
+        id,
+        peeled: None,
+        target: None,
+    };
+    picker.add(found, true)
 }
 
-fn push(refs: &mut Vec<RemoteRef>, found: RemoteRef) -> Result<(), SourceError> {
-    if refs.len() >= MAX_REFS {
-        return Err(SourceError::new(
-            Reason::TooLarge,
-            format!("the remote has more than {MAX_REFS} refs"),
-        ));
-    }
-    refs.push(found);
-    Ok(())
-}
-
-/// The request that lists the refs starting with one of `prefixes`.
-pub(crate) fn ls_refs_request(prefixes: &[String]) -> Vec<u8> {
+/// The request that lists the refs that `filter` wants, and those whose names only begin so.
+pub(crate) fn ls_refs_request(filter: &RefFilter) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     packet::write_line(&mut out, "command=ls-refs");
     packet::write_line(&mut out, super::AGENT);
@@ -222,28 +322,31 @@ pub(crate) fn ls_refs_request(prefixes: &[String]) -> Vec<u8> {
     packet::write_delimiter(&mut out);
     packet::write_line(&mut out, "peel");
     packet::write_line(&mut out, "symrefs");
-    for prefix in prefixes {
+    for prefix in filter.prefixes() {
         packet::write_line(&mut out, &format!("ref-prefix {prefix}"));
     }
     packet::write_flush(&mut out);
     out
 }
 
-/// Reads the answer to [`ls_refs_request`].
+/// Reads of the answer to [`ls_refs_request`] what `filter` wants.
 ///
 /// # Errors
-/// `InvalidData` when it is none.
-pub(crate) async fn read_ls_refs(body: &mut Body<'_>) -> Result<Vec<RemoteRef>, SourceError> {
-    let mut refs = Vec::new();
+/// `InvalidData` when it is none, `TooLarge` for too many refs.
+pub(crate) async fn read_ls_refs(
+    body: &mut Body<'_>,
+    filter: &RefFilter,
+) -> Result<Found, SourceError> {
+    let mut picker = Picker::new(filter);
     loop {
         let packet = packet::read(body).await?;
         match &packet {
             Packet::Data(_) => {
                 if let Some(found) = packet.text().map(parse_ls_ref).transpose()?.flatten() {
-                    push(&mut refs, found)?;
+                    picker.add(found, false)?;
                 }
             }
-            _ => return Ok(refs),
+            _ => return Ok(picker.found),
         }
     }
 }
@@ -302,14 +405,88 @@ mod tests {
         out
     }
 
-    async fn advertisement(bytes: Vec<u8>) -> Result<Advertisement, SourceError> {
-        let counters = Counters::default();
+    fn body(bytes: Vec<u8>, counters: &Counters) -> Body<'_> {
         let pace = Pace {
             window: Duration::from_secs(5),
             slow_windows: 0,
         };
-        let mut body = Body::pipe(std::io::Cursor::new(bytes), pace, 1 << 20, &counters);
-        read_advertisement(&mut body).await
+        Body::pipe(std::io::Cursor::new(bytes), pace, 64 << 20, counters)
+    }
+
+    async fn filtered(bytes: Vec<u8>, filter: &RefFilter) -> Result<Advertisement, SourceError> {
+        let counters = Counters::default();
+        read_advertisement(&mut body(bytes, &counters), filter).await
+    }
+
+    async fn advertisement(bytes: Vec<u8>) -> Result<Advertisement, SourceError> {
+        filtered(bytes, &named(&["HEAD", "refs/heads/main", "refs/tags/v1"])).await
+    }
+
+    fn named(names: &[&str]) -> RefFilter {
+        RefFilter {
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            tips: Tips::None,
+        }
+    }
+
+    /// The lines of very many refs, some of them named as those that are wanted, and of one name many times.
+    fn many() -> Vec<String> {
+        let begins_so = (0..50_000).map(|i| format!("{TWO} refs/heads/main-{i}"));
+        let doubled = (0..50_000).map(|_| format!("{TWO} refs/heads/main"));
+        let main = std::iter::once(format!("{ONE} refs/heads/main"));
+        main.chain(begins_so).chain(doubled).collect()
+    }
+
+    #[tokio::test]
+    async fn s12_of_very_many_refs_only_the_wanted_ones_are_kept() {
+        let mut lines = many();
+        lines.push("0000".to_owned());
+        let bytes = message(&lines.iter().map(String::as_str).collect::<Vec<_>>());
+        let one = parse_id(ONE).unwrap();
+        for (filter, kept, tips_new, tips_old) in [
+            (named(&["refs/heads/main", "refs/tags/main"]), 1, 0, 0),
+            (RefFilter::default(), 0, 0, 0),
+            (RefFilter::branches(), 0, 100_001, 100_001),
+            (
+                RefFilter {
+                    names: Vec::new(),
+                    tips: Tips::OfOldServers,
+                },
+                0,
+                0,
+                100_001,
+            ),
+        ] {
+            let counters = Counters::default();
+            let new = read_ls_refs(&mut body(bytes.clone(), &counters), &filter).await;
+            let old = filtered(bytes.clone(), &filter).await.unwrap().found;
+            for (found, tips) in [(new.unwrap(), tips_new), (old, tips_old)] {
+                assert_eq!(
+                    (found.refs.len(), found.tips.len()),
+                    (kept, tips),
+                    "{filter:?}"
+                );
+                assert_eq!(found.listed, 100_001);
+                assert!(
+                    found.refs.iter().all(|known| known.id == one),
+                    "the first counts"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_server_is_never_asked_for_all_of_its_refs() {
+        let request = |filter: &RefFilter| {
+            let text = String::from_utf8(ls_refs_request(filter)).unwrap();
+            let prefixes = text.split("ref-prefix ").skip(1);
+            prefixes
+                .map(|rest| rest.lines().next().unwrap_or_default().to_owned())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(request(&RefFilter::default()), ["HEAD"]);
+        assert_eq!(request(&named(&["refs/heads/a"])), ["refs/heads/a"]);
+        assert_eq!(request(&RefFilter::branches()), BRANCHES);
     }
 
     #[tokio::test]
@@ -345,9 +522,10 @@ mod tests {
             panic!("{found:?}")
         };
         assert!(v0.shallow && v0.ofs_delta && !v0.any_commit);
-        assert_eq!(found.refs.len(), 3);
-        assert_eq!(found.refs[0].target.as_deref(), Some("refs/heads/main"));
-        assert_eq!(found.refs[2].peeled, Some(parse_id(ONE).unwrap()));
+        let refs = found.found.refs;
+        assert_eq!(refs.len(), 3);
+        assert_eq!(refs[0].target.as_deref(), Some("refs/heads/main"));
+        assert_eq!(refs[2].peeled, Some(parse_id(ONE).unwrap()));
     }
 
     #[tokio::test]
@@ -355,7 +533,8 @@ mod tests {
         let zero = "0".repeat(40);
         let line = format!("{zero} capabilities^{{}}\0 shallow");
         let found = advertisement(message(&[&line, "0000"])).await.unwrap();
-        assert!(found.refs.is_empty());
+        assert!(found.found.refs.is_empty());
+        assert_eq!(found.found.listed, 0);
     }
 
     #[tokio::test]
