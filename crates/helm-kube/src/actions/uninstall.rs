@@ -12,7 +12,7 @@ use crate::outcome::Report;
 use crate::recover::{NextAction, RecoveryPlan};
 use crate::release::ReleaseKey;
 use crate::session::Session;
-use crate::storage::{History, Stored};
+use crate::storage::{HOLDER, History, Stored};
 use crate::wait;
 
 /// An uninstall.
@@ -117,8 +117,11 @@ pub(super) fn in_progress(release: &ReleaseKey, revision: i64, until: Timestamp)
     )
 }
 
-/// Notes that the uninstall has begun, and forgets former runs of its hooks.
+/// Notes that the uninstall has begun, and by whom: another client may have made the record, and after a crash we have
+/// to know that it is ours to go on with. Forgets former runs of its hooks.
 async fn begin(session: &mut Session, record: &mut Stored) -> Result<(), ActionError> {
+    let holder = session.options.holder.clone();
+    record.annotations.insert(HOLDER.to_owned(), holder);
     record.release.info.deleted = Some(session.port.now());
     let description = "Deletion in progress (or silently failed)";
     session

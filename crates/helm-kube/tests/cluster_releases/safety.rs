@@ -661,6 +661,27 @@ async fn an_uninstall_with_a_failing_hook_is_taken_up_where_it_stopped() {
     assert_eq!(site.states().await, "");
 }
 
+#[tokio::test]
+async fn an_uninstall_of_a_release_that_another_client_made_is_taken_up_at_once() {
+    let mut site = Site::new("inherited");
+    let mut first = desired("1.0.0", config_map("one", "a"));
+    let job = "apiVersion: batch/v1\nkind: Job\nmetadata: {name: never}\nspec:\n  template:\n    spec:\n      restartPolicy: Never\n      containers:\n      - {name: x, image: x}\n";
+    let event = [HookEvent::PreDelete];
+    first.hooks = vec![hook("never", "Job", &event, job.to_owned())];
+    let ours = std::mem::replace(&mut site.options.holder, "another client".to_owned());
+    site.deploy(first).await.unwrap();
+    site.options.holder = ours;
+    // It stops in the middle, as by a crash.
+    site.options.timeout = std::time::Duration::from_millis(400);
+    let error = site.uninstall(false).await.unwrap_err();
+    assert_eq!(error.reason, Reason::HookFailed);
+    assert_eq!(site.states().await, "1 uninstalling");
+    site.options.hooks = false;
+    site.uninstall(false).await.unwrap();
+    assert_eq!(site.states().await, "");
+    assert_eq!(site.live("configmaps", "one"), None);
+}
+
 /// A webhook or policy is for one namespace only: other tests share the cluster.
 fn selector(site: &Site) -> String {
     format!(
