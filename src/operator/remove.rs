@@ -17,7 +17,10 @@ use super::decide::owner_of;
 use super::identity::account_of;
 use super::reconcile::{End, Next, Sync};
 use super::trouble::{Stage, Trouble};
-use crate::api::{ABANDON_ANNOTATION, FINALIZER, HelmRelease, NamespacedName, Reason, resource_id};
+use crate::api::{
+    ABANDON_ANNOTATION, FINALIZER, HelmRelease, HelmReleaseStatus, NamespacedName, Reason,
+    resource_id,
+};
 use crate::status::{EventNote, Failure, Progress, StatusEdit};
 use crate::telemetry::Action as Timed;
 
@@ -111,6 +114,7 @@ pub(super) async fn remove(
     }
     let mut removal = Removal {
         context,
+        told: told(&context.status.current(release)),
         release,
         target: release.release_key(),
         slot,
@@ -124,6 +128,13 @@ struct Removal<'a> {
     release: &'a Arc<HelmRelease>,
     target: NamespacedName,
     slot: &'a mut Slot,
+    /// What `Ready` said before this try.
+    told: Option<String>,
+}
+
+/// What `Ready` says.
+fn told(status: &HelmReleaseStatus) -> Option<String> {
+    status.condition("Ready")?.message.clone()
 }
 
 /// How a removal ended.
@@ -361,15 +372,11 @@ impl Removal<'_> {
     }
 
     async fn fail(&self, failure: &Failure) {
-        let before = self.context.status.current(self.release);
         let mut edit = self.edit();
         edit.uninstall_failed(failure);
         let after = edit.into_status();
-        let told = |status: &crate::api::HelmReleaseStatus| {
-            let ready = status.condition("Ready");
-            ready.and_then(|ready| ready.message.clone())
-        };
-        let is_news = told(&before) != told(&after);
+        // Not as it is now: this try has begun with saying that it is under way.
+        let is_news = told(&after) != self.told;
         if let Err(error) = self.context.status.write(self.release, after).await {
             tracing::warn!(release = %self.release.key(), %error, "status not written");
         }
