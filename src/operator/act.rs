@@ -5,10 +5,17 @@ use std::time::Duration;
 
 use helm_kube::{Cluster, Halt, Machine};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::Instrument;
 
 use crate::telemetry::TRACE;
+
+/// What an answer may take before its wait leaves the slot to others.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// What it may take besides while too many others are waited for already.
+const CROWDED: Duration = Duration::from_secs(2);
+/// Waits for answers at once. Each may hold an answer of some megabytes.
+pub(crate) const MOST_ASIDE: usize = 32;
 
 /// The right to do work: at most `--workers` of them are out at a time. A wait gives it back.
 #[derive(Debug)]
@@ -27,6 +34,32 @@ impl Slot {
         })
     }
 
+    /// Waits for an answer of a server that tenants choose. If it takes long, the slot is left to others meanwhile:
+    /// servers that never answer must not take all workers. At most as many waits as `aside` has permits are borne;
+    /// one more is given up.
+    pub(crate) async fn wait_for<T>(
+        &mut self,
+        answer: impl Future<Output = T>,
+        aside: &Semaphore,
+        shutdown: &Shutdown,
+    ) -> Result<T, NoAnswer> {
+        let mut answer = std::pin::pin!(answer);
+        if let Ok(answer) = timeout(PATIENCE, &mut answer).await {
+            return Ok(answer);
+        }
+        let Ok(_place) = aside.try_acquire() else {
+            let late = timeout(CROWDED, &mut answer).await;
+            return late.map_err(|_| NoAnswer::Crowded);
+        };
+        self.release();
+        let answer = tokio::select! {
+            answer = &mut answer => answer,
+            () = shutdown.called() => return Err(NoAnswer::Stopping),
+        };
+        self.regain().await;
+        Ok(answer)
+    }
+
     /// Gives the slot to someone else for the time of a wait.
     fn release(&mut self) {
         self.permit = None;
@@ -38,6 +71,15 @@ impl Slot {
             self.permit = Arc::clone(&self.all).acquire_owned().await.ok();
         }
     }
+}
+
+/// Why an answer was not waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoAnswer {
+    /// Too many are waited for.
+    Crowded,
+    /// No new work is to begin.
+    Stopping,
 }
 
 /// Tells everyone that the daemon is to stop, and until when waits may go on.
@@ -138,6 +180,36 @@ mod tests {
         drop(second);
         first.regain().await;
         assert_eq!(all.available_permits(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_takes_long_leaves_its_slot_to_others() {
+        let (_stop, shutdown) = Shutdown::new();
+        let (all, aside) = (Arc::new(Semaphore::new(1)), Semaphore::new(1));
+        let mut first = Slot::take(&all).await.unwrap();
+        let hangs = first.wait_for(std::future::pending::<()>(), &aside, &shutdown);
+        let mut hangs = std::pin::pin!(hangs);
+        let wait = timeout(Duration::from_secs(5), &mut hangs).await;
+        assert!(wait.is_err(), "it is waited for");
+        let mut second = Slot::take(&all).await.unwrap();
+        let quick = second.wait_for(async { 7 }, &aside, &shutdown).await;
+        assert_eq!(quick, Ok(7));
+        let one_too_many = second.wait_for(std::future::pending::<()>(), &aside, &shutdown);
+        assert_eq!(one_too_many.await, Err(NoAnswer::Crowded));
+        assert_eq!(all.available_permits(), 0, "no wait, no place for others");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_comes_is_gone_on_with_in_a_slot() {
+        let (stop, shutdown) = Shutdown::new();
+        let (all, aside) = (Arc::new(Semaphore::new(1)), Semaphore::new(1));
+        let mut slot = Slot::take(&all).await.unwrap();
+        let slow = async { tokio::time::sleep(Duration::from_secs(9)).await };
+        assert_eq!(slot.wait_for(slow, &aside, &shutdown).await, Ok(()));
+        assert_eq!((all.available_permits(), aside.available_permits()), (0, 1));
+        stop.send_replace(Some(Instant::now()));
+        let hangs = slot.wait_for(std::future::pending::<()>(), &aside, &shutdown);
+        assert_eq!(hangs.await, Err(NoAnswer::Stopping));
     }
 
     #[tokio::test(start_paused = true)]

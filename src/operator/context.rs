@@ -285,6 +285,8 @@ pub(crate) struct Context {
     /// HelmReleases whose records have changed since their status was refreshed.
     pub(crate) dirty: Mutex<HashSet<NamespacedName>>,
     pub(crate) slots: Arc<Semaphore>,
+    /// Waits for answers of servers that tenants choose, which take no slot.
+    pub(crate) aside: Semaphore,
     pub(crate) shutdown: Shutdown,
     /// When work was taken over from another replica, if it was.
     pub(crate) took_over: OnceLock<std::time::Instant>,

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
-use super::act::{Abandoned, Slot, carry_out};
+use super::act::{Abandoned, NoAnswer, Slot, carry_out};
 use super::context::{Attempted, Context, Settled, Wrote};
 use super::decide::{Action, Attempt, Desired, decide};
 use super::digest::{input_digest, values_digest};
@@ -77,6 +77,18 @@ impl End {
 impl From<Trouble> for End {
     fn from(trouble: Trouble) -> Self {
         Self::Failed(trouble.failure(), None)
+    }
+}
+
+/// When to look again after too many others waited for answers of their servers.
+const CROWDED_PAUSE: Duration = Duration::from_secs(10);
+
+impl From<NoAnswer> for End {
+    fn from(none: NoAnswer) -> Self {
+        match none {
+            NoAnswer::Crowded => Self::Waiting(CROWDED_PAUSE),
+            NoAnswer::Stopping => Self::Abandoned,
+        }
     }
 }
 
@@ -383,7 +395,9 @@ impl<'a> Sync<'a> {
         }
         let span = tracing::info_span!(target: TRACE, "fetch");
         let fetch = self.context.sources.fetch(&source, freshness);
-        let artifact = match fetch.instrument(span).await {
+        let (aside, shutdown) = (&self.context.aside, &self.context.shutdown);
+        let fetch = fetch.instrument(span);
+        let artifact = match self.slot.wait_for(fetch, aside, shutdown).await? {
             Ok(artifact) => artifact,
             Err(error) if error.reason() == crate::source::Reason::Cloning => {
                 self.edit
@@ -406,7 +420,8 @@ impl<'a> Sync<'a> {
             external: self.context.external.clone(),
             own_namespace_only: self.context.settings.own_namespace_only,
         };
-        let values = reader.compose(&self.release, &artifact).await;
+        let composed = reader.compose(&self.release, &artifact);
+        let values = self.slot.wait_for(composed, aside, shutdown).await?;
         let values = values.map_err(|trouble| self.fail_at(&artifact.revision, trouble))?;
         let digest = input_digest(&self.release, &artifact.digest, &values_digest(&values));
         let inputs = Inputs {

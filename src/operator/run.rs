@@ -104,6 +104,7 @@ impl Operator {
         let source_changes = sources.mirrors().changes();
         let context = Context {
             slots: Arc::new(Semaphore::new(settings.workers.max(1))),
+            aside: Semaphore::new(super::act::MOST_ASIDE),
             settings,
             clusters,
             caches,

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::json;
-use testkit::{Fault, GitOptions, GitServer};
+use testkit::{ChartAnswer, ChartServer, Fault, GitOptions, GitServer};
 
 use crate::support::{LIMIT, Solo, condition, text};
 
@@ -247,4 +247,42 @@ fn r19_releases_that_cannot_work_do_not_keep_the_others_waiting() {
     let alive = solo.rig.daemon.get("/healthz").unwrap();
     assert_eq!(alive.0, 200);
     assert!(!solo.rig.daemon.log().contains("panic"));
+}
+
+#[test]
+fn r19_servers_of_values_and_charts_that_never_answer_do_not_keep_the_others_waiting() {
+    let solo = Solo::new("r19-silent", &["--workers=2", "--git-timeout=60s"]);
+    solo.apply("good", "");
+    solo.ready("good");
+    let silent = ChartServer::start().unwrap();
+    let mut names = Vec::new();
+    for number in 0..4 {
+        let path = format!("/values-{number}");
+        silent.answer(&path, ChartAnswer::Silent);
+        let name = format!("values-{number}");
+        let url = format!("{}{path}", silent.url());
+        solo.apply(
+            &name,
+            &format!("valuesFrom: [{{externalSourceRef: {{url: '{url}'}}}}]"),
+        );
+        names.push(path);
+    }
+    // All of them are asked, though only two may work, and the good one goes on.
+    let end = Instant::now() + LIMIT;
+    let asked = || {
+        let requests = silent.requests();
+        let is_asked = |path: &String| requests.iter().any(|request| request.path == *path);
+        names.iter().all(is_asked)
+    };
+    while !asked() {
+        assert!(Instant::now() < end, "{:?}", silent.requests());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let start = Instant::now();
+    solo.apply("good", "values: {greeting: again}");
+    solo.wait("good", |release| {
+        testkit::is_ready(release) && release["status"]["observedGeneration"] == 2
+    });
+    let took = start.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
 }
