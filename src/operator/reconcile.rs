@@ -437,10 +437,13 @@ impl<'a> Sync<'a> {
         Ok(inputs)
     }
 
-    /// The records of the release: from the watch where it sees them, else by asking.
+    /// The records of the release: from the watch where it sees them and is not behind what we wrote, else by asking.
     pub(super) async fn history(&mut self) -> Result<History, End> {
         if self.context.is_watched(&self.release) {
-            return Ok(self.context.caches.records.history(&self.target));
+            let history = self.context.caches.records.history(&self.target);
+            if self.context.unseen(&self.key, &history).is_none() {
+                return Ok(history);
+            }
         }
         self.fresh_history().await
     }

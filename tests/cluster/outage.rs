@@ -39,6 +39,24 @@ fn a_watch_that_went_silent_is_given_up() {
     two_revisions(&solo, "hello");
 }
 
+/// Whoever believed the silent watch would write revision 2 once more, and again, until it is given up.
+#[test]
+fn a_push_is_deployed_although_the_watch_has_not_shown_the_one_before() {
+    let solo = Solo::new("behind", &[POLLS, "--watch-timeout=10m"]);
+    solo.install("hello");
+    solo.proxy.traffic().stall_streams();
+    for version in ["1.1.0", "1.2.0"] {
+        let commit = solo.push(version);
+        solo.wait("hello", |release| {
+            text(release, "/status/revision") == commit && testkit::is_ready(release)
+        });
+    }
+    let records = solo.records("hello");
+    let states: Vec<&str> = records.iter().map(|(_, status)| status.as_str()).collect();
+    assert_eq!(states, ["superseded", "superseded", "deployed"]);
+    assert!(!solo.rig.daemon.log().contains("begun again"));
+}
+
 #[test]
 fn a_watch_whose_start_is_never_answered_is_given_up() {
     let solo = Solo::new("mute", &[POLLS, "--watch-timeout=2s"]);
