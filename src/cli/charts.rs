@@ -7,10 +7,14 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use reqwest::Url;
 
 use crate::gitsync::StaticSecrets;
-use crate::source::{Access, ChartPlace, Charts, RepositoryOptions, RepositoryUrl, import};
+use crate::source::{
+    Access, ChartPlace, Charts, ImportedRepository, RepositoryOptions, RepositoryUrl, SourceError,
+    import,
+};
 
 /// Flags of helm for repositories and registries.
 #[derive(Args, Clone, Debug, Default)]
@@ -43,19 +47,19 @@ pub(crate) struct LoginFlags {
     password: Option<Password>,
 
     /// read the password from this file
-    #[arg(long)]
+    #[arg(long, value_parser = file())]
     password_file: Option<PathBuf>,
 
     /// verify certificates of HTTPS-enabled servers using this CA bundle
-    #[arg(long)]
+    #[arg(long, value_parser = file())]
     ca_file: Option<PathBuf>,
 
     /// identify HTTPS client using this SSL certificate file
-    #[arg(long, requires = "key_file")]
+    #[arg(long, value_parser = file())]
     cert_file: Option<PathBuf>,
 
     /// identify HTTPS client using this SSL key file
-    #[arg(long, requires = "cert_file")]
+    #[arg(long, value_parser = file())]
     key_file: Option<PathBuf>,
 
     /// skip tls certificate checks for the chart download
@@ -71,7 +75,7 @@ pub(crate) struct LoginFlags {
     plain_http: bool,
 
     /// file with repository names and URLs
-    #[arg(long, env = "HELM_REPOSITORY_CONFIG")]
+    #[arg(long, env = "HELM_REPOSITORY_CONFIG", value_parser = file())]
     repository_config: Option<PathBuf>,
 }
 
@@ -106,11 +110,12 @@ impl ChartFlags {
 impl LoginFlags {
     /// The credentials of the flags, or those of the imported entry for this place.
     pub(crate) fn access(&self, charts: &Charts, place: &ChartPlace) -> Result<Access> {
-        let given = self.username.is_some()
-            || self.ca_file.is_some()
-            || self.cert_file.is_some()
+        let has_own = self.username.is_some()
+            || given(self.ca_file.as_ref()).is_some()
+            || given(self.cert_file.as_ref()).is_some()
+            || given(self.key_file.as_ref()).is_some()
             || self.insecure_skip_tls_verify;
-        if !given {
+        if !has_own {
             return Ok(charts.imported_access(place));
         }
         let mut access = Access::anonymous()
@@ -119,17 +124,41 @@ impl LoginFlags {
         if let (Some(user), Some(password)) = (&self.username, &self.password) {
             access = access.with_login(user, password.0.as_str());
         }
-        if let (Some(user), Some(path)) = (&self.username, &self.password_file) {
+        if let (Some(user), Some(path)) = (&self.username, given(self.password_file.as_ref())) {
             let password = zeroize::Zeroizing::new(String::from_utf8(read(path)?)?);
             access = access.with_login(user, password.trim_end_matches(['\n', '\r']));
         }
-        if let Some(path) = &self.ca_file {
+        if let Some(path) = given(self.ca_file.as_ref()) {
             access = access.with_ca(read(path)?);
         }
-        if let (Some(certificate), Some(key)) = (&self.cert_file, &self.key_file) {
-            access = access.with_identity(&read(certificate)?, &read(key)?);
+        match (
+            given(self.cert_file.as_ref()),
+            given(self.key_file.as_ref()),
+        ) {
+            (Some(certificate), Some(key)) => {
+                access = access.with_identity(&read(certificate)?, &read(key)?);
+            }
+            (None, None) => {}
+            _ => bail!("--cert-file and --key-file go together: give both or none"),
         }
         Ok(access)
+    }
+
+    /// The repositories that helm knows.
+    fn imported(&self) -> Result<(Vec<ImportedRepository>, Vec<SourceError>)> {
+        let known = given(self.repository_config.as_ref())
+            .map(Path::to_owned)
+            .or_else(default_repository_config);
+        let Some(path) = known.filter(|path| path.exists()) else {
+            return Ok((Vec::new(), Vec::new()));
+        };
+        Ok(import(&path)?)
+    }
+
+    /// Whether helm knows a repository by this alias.
+    pub(crate) fn knows(&self, alias: &str) -> Result<bool> {
+        let (imported, _) = self.imported()?;
+        Ok(imported.iter().any(|known| known.name() == alias))
     }
 
     /// Opens the cache of this user, with the repositories that helm knows.
@@ -140,15 +169,9 @@ impl LoginFlags {
             ..RepositoryOptions::new(cache_directory())
         };
         let mut charts = Charts::new(options, Arc::new(StaticSecrets::default()))?;
-        let known = self
-            .repository_config
-            .clone()
-            .or_else(default_repository_config);
-        if let Some(path) = known.filter(|path| path.exists()) {
-            let (imported, failed) = import(&path)?;
-            super::output::warn("WARN", failed.iter().map(ToString::to_string));
-            charts = charts.with_imported(imported);
-        }
+        let (imported, failed) = self.imported()?;
+        super::output::warn("WARN", failed.iter().map(ToString::to_string));
+        charts = charts.with_imported(imported);
         if self.plain_http {
             let hosts = registries.iter().filter_map(|url| registry_host(url));
             charts = charts.with_plain_registries(hosts.collect());
@@ -204,6 +227,16 @@ fn registry_host(url: &str) -> Option<String> {
 pub(crate) fn archive_url(reference: &str) -> Option<Url> {
     let url = Url::parse(reference).ok()?;
     matches!(url.scheme(), "http" | "https").then_some(url)
+}
+
+/// The path of a file; none may be given, as to helm.
+fn file() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().map(PathBuf::from)
+}
+
+fn given(file: Option<&PathBuf>) -> Option<&Path> {
+    file.map(PathBuf::as_path)
+        .filter(|path| !path.as_os_str().is_empty())
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {

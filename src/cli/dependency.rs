@@ -53,6 +53,19 @@ struct Target {
 
     #[command(flatten)]
     login: LoginFlags,
+
+    /// Whether nothing is told of what is done.
+    #[arg(skip)]
+    is_quiet: bool,
+}
+
+impl Target {
+    fn tell(&self, text: &str) -> Result<()> {
+        if self.is_quiet {
+            return Ok(());
+        }
+        print(text)
+    }
 }
 
 /// Does what the verb says.
@@ -64,12 +77,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// What `package --dependency-update` does first.
-pub(super) fn update_before(chart: &Path, login: &LoginFlags) -> Result<()> {
+/// What `--dependency-update` does first. `package` tells nothing of it.
+pub(super) fn update_before(chart: &Path, login: &LoginFlags, is_quiet: bool) -> Result<()> {
     block_on(update(&Target {
         chart: chart.to_owned(),
         skip_refresh: false,
         login: login.clone(),
+        is_quiet,
     }))
 }
 
@@ -335,7 +349,7 @@ async fn download(target: &Target, charts: &Charts, locked: &mut [Dependency]) -
     if directory.exists() && !directory.is_dir() {
         bail!("{:?} is not a directory", directory.display().to_string());
     }
-    print(&format!("Saving {} charts\n", locked.len()))?;
+    target.tell(&format!("Saving {} charts\n", locked.len()))?;
     let mut saved = BTreeMap::new();
     for dependency in locked.iter_mut() {
         fetch(target, charts, dependency, &mut saved).await?;
@@ -346,8 +360,8 @@ async fn download(target: &Target, charts: &Charts, locked: &mut [Dependency]) -
         let path = directory.join(name);
         fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    print("Deleting outdated charts\n")?;
-    delete_outdated(&target.chart, locked, &saved)
+    target.tell("Deleting outdated charts\n")?;
+    delete_outdated(target, locked, &saved)
 }
 
 async fn fetch(
@@ -363,7 +377,7 @@ async fn fetch(
         ..
     } = &*dependency;
     if repository.is_empty() {
-        print(&format!(
+        target.tell(&format!(
             "Dependency {name} did not declare a repository. Assuming it exists in the charts directory\n"
         ))?;
         return check_local(&target.chart.join("charts").join(name), dependency);
@@ -376,7 +390,7 @@ async fn fetch(
     }
     let place = charts.place(repository, name)?;
     let access = target.login.access(charts, &place)?;
-    print(&format!("Downloading {name} from repo {repository}\n"))?;
+    target.tell(&format!("Downloading {name} from repo {repository}\n"))?;
     let freshness = Freshness::by_interval();
     let found = charts
         .archive(&place, &access, name, Some(version), freshness)
@@ -419,7 +433,7 @@ fn pack(path: &Path, dependency: &Dependency) -> Result<(String, Vec<u8>)> {
 
 /// Removes archives that nothing asks for any more; unpacked charts stay.
 fn delete_outdated(
-    chart: &Path,
+    target: &Target,
     locked: &[Dependency],
     saved: &BTreeMap<String, Vec<u8>>,
 ) -> Result<()> {
@@ -428,7 +442,7 @@ fn delete_outdated(
             .iter()
             .any(|it| it.name == name && it.repository.is_empty())
     };
-    for entry in entries(chart) {
+    for entry in entries(&target.chart) {
         let name = entry
             .file_name()
             .unwrap_or_default()
@@ -438,7 +452,7 @@ fn delete_outdated(
             continue;
         }
         match load(&entry, &Limits::default()) {
-            Err(error) => print(&format!(
+            Err(error) => target.tell(&format!(
                 "Could not verify {} for deletion: {error} (Skipping)\n",
                 entry.display()
             ))?,

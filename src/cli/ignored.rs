@@ -3,10 +3,8 @@
 //! Scripts that called helm give them; values that helm refuses are refused here too.
 
 use std::convert::Infallible;
-use std::path::Path;
 use std::str::FromStr;
 
-use anyhow::bail;
 use clap::Args;
 
 /// A value that is read and dropped, such as a password.
@@ -55,64 +53,6 @@ pub(crate) struct ClientFlags {
     repository_cache: Option<Ignored>,
 }
 
-/// Where helm would look for a chart that is not on this machine.
-#[derive(Args, Clone, Debug)]
-pub(crate) struct SourceFlags {
-    #[arg(long, hide = true)]
-    ca_file: Option<Ignored>,
-    #[arg(long, hide = true)]
-    cert_file: Option<Ignored>,
-    #[arg(long, hide = true)]
-    key_file: Option<Ignored>,
-    #[arg(long, hide = true)]
-    insecure_skip_tls_verify: bool,
-    #[arg(long, hide = true)]
-    keyring: Option<Ignored>,
-    #[arg(long, hide = true)]
-    pass_credentials: bool,
-    #[arg(long, hide = true)]
-    username: Option<Ignored>,
-    #[arg(long, hide = true)]
-    password: Option<Ignored>,
-    #[arg(long, hide = true)]
-    plain_http: bool,
-    #[arg(long, hide = true)]
-    repo: Option<String>,
-    #[arg(long, hide = true)]
-    repository_config: Option<Ignored>,
-    #[arg(long, hide = true)]
-    verify: bool,
-    #[arg(long, hide = true)]
-    version: Option<Ignored>,
-    #[arg(long, hide = true)]
-    devel: bool,
-}
-
-impl SourceFlags {
-    /// Refuses what would need more than the chart at `path`.
-    pub(crate) fn check(&self, path: &Path) -> anyhow::Result<()> {
-        self.check_place()?;
-        match (self.verify, path.is_dir()) {
-            (false, _) => Ok(()),
-            (true, true) => bail!("unpacked charts cannot be verified"),
-            (true, false) => bail!(
-                "signatures are checked when a chart is fetched: use helm-operator pull --verify"
-            ),
-        }
-    }
-
-    /// Refuses a chart of a repository.
-    pub(crate) fn check_place(&self) -> anyhow::Result<()> {
-        match self.repo.as_deref() {
-            None | Some("") => Ok(()),
-            Some(_) => bail!(
-                "charts of repositories are not fetched here: use helm-operator pull --repo, and \
-                 give the file that it writes"
-            ),
-        }
-    }
-}
-
 /// What helm does to a cluster.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ActionFlags {
@@ -120,8 +60,6 @@ pub(crate) struct ActionFlags {
     skip_crds: bool,
     #[arg(long, hide = true)]
     create_namespace: bool,
-    #[arg(long, hide = true)]
-    dependency_update: bool,
     #[arg(long, hide = true)]
     replace: bool,
     #[arg(long, hide = true)]

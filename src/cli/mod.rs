@@ -10,6 +10,7 @@ mod crd;
 mod daemon;
 mod dependency;
 mod diff;
+mod fetch;
 mod get;
 mod history;
 mod ignored;

@@ -100,7 +100,7 @@ fn pack(arguments: &Arguments, path: &Path, time: Option<Timestamp>) -> anyhow::
         bail!("stat {}: no such file or directory", path.display());
     }
     if arguments.dependency_update {
-        dependency::update_before(path, &arguments.login)?;
+        dependency::update_before(path, &arguments.login, true)?;
     }
     let loaded = load_directory(path, &Limits::default())?;
     warn("INFO", &loaded.warnings);

@@ -2,15 +2,15 @@
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use helm_engine::{Limits, read_archive};
 
-use super::charts::{ChartFlags, archive_url, block_on, place};
+use super::charts::{ChartFlags, block_on};
+use super::fetch::{Fetched, Signature, fetch};
 use super::output::print;
-use crate::source::{ChartPlace, Freshness, SourceError, verify_provenance};
+use crate::source::Signer;
 
 /// Download a chart from a repository or a registry and (optionally) unpack it in a directory.
 ///
@@ -63,7 +63,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<()> {
 }
 
 async fn pull(arguments: &Arguments, reference: &str) -> Result<()> {
-    let fetched = fetch(arguments, reference).await?;
+    let signature = match (arguments.verify, arguments.prov) {
+        (true, _) => Signature::Needed,
+        (false, true) => Signature::IfThere,
+        (false, false) => Signature::Unasked,
+    };
+    let fetched = fetch(&arguments.flags, reference, signature).await?;
     if fetched.name.contains(['/', '\\'])
         || fetched.name.starts_with('.')
         || fetched.name.is_empty()
@@ -73,98 +78,24 @@ async fn pull(arguments: &Arguments, reference: &str) -> Result<()> {
             fetched.name
         );
     }
-    if let (true, Some(provenance)) = (arguments.verify, &fetched.provenance) {
-        verify(arguments, &fetched, provenance)?;
+    if arguments.verify {
+        print(&told(&fetched.verify(arguments.keyring.as_deref())?))?;
     }
     save(arguments, &fetched)
 }
 
-/// An archive by its file name, and its provenance if it was asked for.
-struct Fetched {
-    name: String,
-    content: Arc<Vec<u8>>,
-    provenance: Option<Vec<u8>>,
-}
-
-async fn fetch(arguments: &Arguments, reference: &str) -> Result<Fetched> {
-    let repository = arguments.flags.repo.as_deref();
-    let registries = [repository.unwrap_or_default(), reference];
-    let charts = arguments.flags.login.charts(&registries)?;
-    let is_signed = arguments.verify || arguments.prov;
-    if let Some(url) = archive_url(reference).filter(|_| repository.is_none()) {
-        let place = ChartPlace::Repository(url.clone());
-        let access = arguments.flags.login.access(&charts, &place)?;
-        let content = Arc::new(charts.download(&url, &access).await?);
-        let provenance = match is_signed {
-            true => wanted_file(arguments, charts.provenance_of(&url, &access).await)?,
-            false => None,
-        };
-        let name = url.path().rsplit('/').next().unwrap_or_default().to_owned();
-        return Ok(Fetched {
-            name,
-            content,
-            provenance,
-        });
-    }
-    let (place, name) = place(&charts, repository, reference)?;
-    let access = arguments.flags.login.access(&charts, &place)?;
-    let wanted = arguments.flags.wanted();
-    let (version, content) = charts
-        .archive(&place, &access, &name, wanted, Freshness::by_interval())
-        .await?;
-    let provenance = match is_signed {
-        true => wanted_file(
-            arguments,
-            charts.provenance(&place, &access, &name, &version).await,
-        )?,
-        false => None,
-    };
-    Ok(Fetched {
-        name: format!("{name}-{version}.tgz"),
-        content,
-        provenance,
-    })
-}
-
-/// With `--verify` there has to be a provenance file; with `--prov` it is taken if there is one.
-fn wanted_file(
-    arguments: &Arguments,
-    found: Result<Vec<u8>, SourceError>,
-) -> Result<Option<Vec<u8>>> {
-    match found {
-        Ok(provenance) => Ok(Some(provenance)),
-        Err(error) if arguments.verify => Err(error).context("failed to fetch provenance"),
-        Err(error) => {
-            super::output::warn("WARNING", [format!("Verification not found: {error}")]);
-            Ok(None)
-        }
-    }
-}
-
 /// Says who signed, as helm does.
-fn verify(arguments: &Arguments, fetched: &Fetched, provenance: &[u8]) -> Result<()> {
-    let path = arguments.keyring.clone().unwrap_or_else(default_keyring);
-    let ring =
-        fs::read(&path).with_context(|| format!("cannot read the keys of {}", path.display()))?;
-    let signer = verify_provenance(&ring, provenance, &fetched.name, &fetched.content)?;
+fn told(signer: &Signer) -> String {
     let names = signer
         .names
         .iter()
         .map(|name| format!("Signed by: {name}\n"));
-    let text = format!(
+    format!(
         "{}Using Key With Fingerprint: {}\nChart Hash Verified: {}\n",
         names.collect::<String>(),
         signer.fingerprint,
         signer.digest
-    );
-    print(&text)
-}
-
-/// Where GnuPG kept the public keys, and helm looks for them.
-fn default_keyring() -> PathBuf {
-    let home = std::env::var_os("GNUPGHOME").map(PathBuf::from);
-    let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".gnupg")));
-    home.unwrap_or_default().join("pubring.gpg")
+    )
 }
 
 fn save(arguments: &Arguments, fetched: &Fetched) -> Result<()> {

@@ -5,10 +5,10 @@ use std::io::Write;
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use helm_engine::jsonpath::{ExecError, JsonPath};
-use helm_engine::{Chart, Limits, load_of_any_version, metadata_yaml};
+use helm_engine::{Chart, metadata_yaml};
 
-use super::chart::locate;
-use super::ignored::{ClientFlags, Ignored, SourceFlags};
+use super::chart::SourceFlags;
+use super::ignored::{ClientFlags, Ignored};
 use super::output::{print_bytes, warn};
 
 /// Show information of a chart.
@@ -35,7 +35,7 @@ enum Part {
 #[derive(Args, Clone, Debug)]
 #[command(args_override_self = true, disable_version_flag = true)]
 struct ChartName {
-    /// A directory or a packed chart
+    /// A directory, a packed chart, its URL, `oci://…`, `ALIAS/NAME`, or a name with --repo
     #[arg(value_name = "CHART")]
     name: String,
 
@@ -77,10 +77,7 @@ impl Part {
 /// Loads the chart and prints the part.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let chart = arguments.part.chart();
-    chart.source.check_place()?;
-    let path = locate(&chart.name)?;
-    chart.source.check(&path)?;
-    let loaded = load_of_any_version(&path, &Limits::default())?;
+    let loaded = chart.source.locate(&chart.name)?.load_of_any_version()?;
     warn("INFO", &loaded.warnings);
     match &arguments.part {
         Part::Values(values) if !values.jsonpath.is_empty() => {

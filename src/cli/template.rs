@@ -10,12 +10,13 @@ use anyhow::{Context, bail};
 use clap::Args;
 use goyaml::Tree;
 use helm_engine::{
-    Capabilities, Chart, Crd, Hook, HookEvent, KubeVersion, RenderError, RenderOptions, Rendered,
-    render_telling, split_manifests,
+    Capabilities, Chart, Crd, Hook, HookEvent, KubeVersion, Loaded, RenderError, RenderOptions,
+    Rendered, render_telling, split_manifests,
 };
 
-use super::chart::{check_release_name, load_installable, locate};
-use super::ignored::{ActionFlags, ClientFlags, SourceFlags};
+use super::chart::{Located, SourceFlags, check_release_name, installable};
+use super::dependency::update_before;
+use super::ignored::{ActionFlags, ClientFlags};
 use super::output::{note, print, print_bytes, warn};
 use super::values::ValuesFlags;
 
@@ -29,7 +30,8 @@ use super::values::ValuesFlags;
 #[derive(Args, Clone, Debug)]
 #[command(args_override_self = true, disable_version_flag = true)]
 pub(crate) struct Arguments {
-    /// [NAME] CHART: a release name (default: release-name), and a directory or a packed chart
+    /// [NAME] CHART: a release name (default: release-name), and a directory, a packed chart, its URL, `oci://…`,
+    /// `ALIAS/NAME`, or a name with --repo
     #[arg(value_name = "NAME CHART", num_args = 0..)]
     pub(crate) positional: Vec<String>,
 
@@ -45,6 +47,13 @@ pub(crate) struct Arguments {
 
     #[command(flatten)]
     output: OutputFlags,
+
+    #[command(flatten)]
+    source: SourceFlags,
+
+    /// update dependencies if they are missing before rendering the chart
+    #[arg(long)]
+    dependency_update: bool,
 
     #[command(flatten)]
     unused: UnusedFlags,
@@ -132,8 +141,6 @@ struct UnusedFlags {
     #[command(flatten)]
     action: ActionFlags,
     #[command(flatten)]
-    source: SourceFlags,
-    #[command(flatten)]
     client: ClientFlags,
 }
 
@@ -160,15 +167,29 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     arguments.refuse_what_needs_a_cluster()?;
     arguments.release.capabilities()?;
     let (name, chart_name) = arguments.name_and_chart()?;
-    arguments.unused.source.check_place()?;
-    let path = locate(&chart_name)?;
-    arguments.unused.source.check(&path)?;
+    let located = arguments.source.locate(&chart_name)?;
     let values = arguments.values.merge()?;
-    let chart = load_installable(&path)?;
+    let chart = installable(arguments.load(&located)?)?;
     arguments.render(chart, &values, name, arguments.release.namespace())
 }
 
 impl Arguments {
+    /// Loads a chart, and before that fetches what it lacks if that is wanted.
+    fn load(&self, located: &Located) -> anyhow::Result<Loaded> {
+        let loaded = located.load()?;
+        match located {
+            Located::Here(path)
+                if self.dependency_update
+                    && path.is_dir()
+                    && !loaded.chart.missing_dependencies().is_empty() =>
+            {
+                update_before(path, &self.source.chart.login, false)?;
+                Ok(located.load()?)
+            }
+            _ => Ok(loaded),
+        }
+    }
+
     /// Renders a chart under a name and prints what it gives.
     pub(crate) fn render(
         &self,

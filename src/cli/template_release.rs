@@ -11,7 +11,7 @@ use goyaml::Tree;
 use helm_engine::values::merge_values;
 use helm_engine::{Chart, split_manifests};
 
-use super::chart::load_installable;
+use super::chart::{Located, installable};
 use super::template::Arguments;
 use super::values::{ValuesFlags, read};
 use crate::api::{ChartChoice, GROUP, HelmRelease, KeyRef, ValuesSource};
@@ -118,7 +118,7 @@ impl Input {
         over: &Tree,
     ) -> anyhow::Result<()> {
         let folder = arguments.chart_dir.as_deref().unwrap_or(Path::new("."));
-        let chart = load_installable(&chart_path(release, folder)?)?;
+        let chart = installable(Located::Here(chart_path(release, folder)?).load()?)?;
         let mut values = self.values(release, &chart)?;
         merge_values(&mut values, over.clone());
         let namespace = release.target_namespace().to_owned();
@@ -319,7 +319,7 @@ items:
         let input = input(&format!("{RELEASE}---{OBJECTS}"));
         let release = input.releases.first().unwrap();
         let path = chart_path(release, folder.path()).unwrap();
-        let chart = load_installable(&path).unwrap();
+        let chart = installable(Located::Here(path).load().unwrap()).unwrap();
         let values = input.values(release, &chart).unwrap();
         let expected = goyaml::read(
             b"{base: 1, inline: 1, level: inline, login: {token: 'a,b'}, production: true}",
@@ -333,7 +333,7 @@ items:
         let input = input(RELEASE);
         let release = input.releases.first().unwrap();
         let path = chart_path(release, folder.path()).unwrap();
-        let chart = load_installable(&path).unwrap();
+        let chart = installable(Located::Here(path).load().unwrap()).unwrap();
         assert_eq!(
             input.values(release, &chart).unwrap_err().to_string(),
             "ConfigMap apps/base is not in the files; add it with -f: spec.valuesFrom[0]"

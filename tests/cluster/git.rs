@@ -28,13 +28,10 @@ fn private_server() -> &'static GitServer {
 /// A control plane of its own: the daemon logs everything, polls only when told, and takes hooks.
 fn rig() -> &'static Rig<'static> {
     static PLANE: OnceLock<ControlPlane> = OnceLock::new();
-    static SECRETS: OnceLock<ScratchDir> = OnceLock::new();
     static RIG: OnceLock<Rig<'static>> = OnceLock::new();
     RIG.get_or_init(|| {
         let plane = PLANE.get_or_init(|| ControlPlane::start(Options::default()).unwrap());
-        let secrets = SECRETS.get_or_init(|| ScratchDir::new("hooks").unwrap());
-        std::fs::write(secrets.join("secret"), SECRET).unwrap();
-        let secrets = format!("--hook-secrets={}", secrets.path().display());
+        let secrets = hook_secrets();
         let authority = private_server().certificate_authority_file().unwrap();
         let authority = format!("--git-ca-file={}", authority.display());
         let flags = [
@@ -49,6 +46,24 @@ fn rig() -> &'static Rig<'static> {
         ];
         Rig::start(plane, BINARY, &flags).unwrap()
     })
+}
+
+/// The flag with the secrets of hooks.
+fn hook_secrets() -> String {
+    static SECRETS: OnceLock<ScratchDir> = OnceLock::new();
+    let secrets = SECRETS.get_or_init(|| {
+        let secrets = ScratchDir::new("hooks").unwrap();
+        std::fs::write(secrets.join("secret"), SECRET).unwrap();
+        secrets
+    });
+    format!("--hook-secrets={}", secrets.path().display())
+}
+
+/// A release whose daemon nobody else asks to look at its repository.
+fn hooked(name: &str) -> Solo<'static> {
+    let solo = Solo::new(name, &["--git-poll-interval=1h", &hook_secrets()]);
+    solo.install("hello");
+    solo
 }
 
 /// A namespace with a repository of its own.
@@ -168,12 +183,12 @@ impl Site {
 }
 
 /// POSTs a hook as a provider does; the status.
-fn hook(provider: &str, headers: &[(&str, &str)], body: &str) -> u16 {
+fn hook(rig: &Rig<'_>, provider: &str, headers: &[(&str, &str)], body: &str) -> u16 {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .unwrap();
-    let url = rig().daemon.url(&format!("/hook/{provider}"));
+    let url = rig.daemon.url(&format!("/hook/{provider}"));
     let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let mut request = client.post(url).body(body.to_owned());
     for (name, value) in headers {
@@ -231,69 +246,66 @@ fn hooks(url: &str, secret: &str) -> Vec<(&'static str, &'static str, String, St
 
 #[test]
 fn a_signed_hook_of_each_kind_brings_a_push_into_the_cluster_and_a_forged_one_does_not() {
-    let site = Site::new("hook");
-    let url = site.repository.url();
-    site.apply_from(url, "");
-    site.ready();
+    let solo = hooked("hook");
+    let url = solo.repository.url();
     let path = url.rsplit('/').next().unwrap();
-    let asked = || {
-        let exchanges = site.rig.git.traffic().exchanges();
-        let ours = exchanges.iter().filter(|it| it.path.contains(path));
-        ours.count()
-    };
+    let asked = || solo.rig.git.traffic().count();
     let before = asked();
     for (provider, header, forged, body) in hooks(url, "a guess") {
         assert_eq!(
-            hook(provider, &[(header, &forged)], &body),
+            hook(&solo.rig, provider, &[(header, &forged)], &body),
             401,
             "{provider}"
         );
-        assert_eq!(hook(provider, &[(header, "")], &body), 401, "{provider}");
-        assert_eq!(hook(provider, &[], &body), 401, "{provider}");
+        assert_eq!(
+            hook(&solo.rig, provider, &[(header, "")], &body),
+            401,
+            "{provider}"
+        );
+        assert_eq!(hook(&solo.rig, provider, &[], &body), 401, "{provider}");
     }
     assert_eq!(asked(), before, "a forged hook asks nobody");
     for (number, (provider, header, signed, body)) in hooks(url, SECRET).into_iter().enumerate() {
-        write_chart(&site.repository, &format!("1.{}.0", number + 1));
-        let pushed = site.repository.commit(provider).unwrap();
+        write_chart(&solo.repository, &format!("1.{}.0", number + 1));
+        let pushed = solo.repository.commit(provider).unwrap();
         let other = body.replace(path, "other.git");
         if header != "x-gitlab-token" {
             assert_eq!(
-                hook(provider, &[(header, &signed)], &other),
+                hook(&solo.rig, provider, &[(header, &signed)], &other),
                 401,
                 "{provider}"
             );
         }
         assert_eq!(
-            hook(provider, &[(header, &signed)], &body),
+            hook(&solo.rig, provider, &[(header, &signed)], &body),
             200,
             "{provider}"
         );
-        site.wait(|release| text(release, "/status/revision") == pushed);
+        solo.wait("hello", |release| {
+            text(release, "/status/revision") == pushed
+        });
     }
 }
 
 #[test]
 fn a_flood_of_hooks_for_unknown_and_known_repositories_asks_nobody_often() {
-    let site = Site::new("flood");
-    site.apply_from(site.repository.url(), "");
-    site.ready();
-    let path = site.repository.url().rsplit('/').next().unwrap().to_owned();
-    let asked = || {
-        let exchanges = site.rig.git.traffic().exchanges();
-        exchanges
-            .iter()
-            .filter(|exchange| exchange.path.contains(&path))
-            .count()
-    };
+    let solo = hooked("flood");
+    let asked = || solo.rig.git.traffic().count();
     let before = asked();
     for number in 0..200 {
         let unknown = format!(r#"{{"project":{{"git_http_url":"https://h/{number}"}}}}"#);
-        assert_eq!(hook("gitlab", &[("x-gitlab-token", SECRET)], &unknown), 200);
+        assert_eq!(
+            hook(&solo.rig, "gitlab", &[("x-gitlab-token", SECRET)], &unknown),
+            200
+        );
         let known = format!(
             r#"{{"project":{{"git_http_url":"{}"}}}}"#,
-            site.repository.url()
+            solo.repository.url()
         );
-        assert_eq!(hook("gitlab", &[("x-gitlab-token", SECRET)], &known), 200);
+        assert_eq!(
+            hook(&solo.rig, "gitlab", &[("x-gitlab-token", SECRET)], &known),
+            200
+        );
     }
     // The pause between two polls without news doubles from a quarter of a second.
     let polls = asked() - before;
@@ -692,7 +704,7 @@ fn s30_no_credential_of_a_source_is_in_anything_that_the_daemon_says() {
     }
     for secret in [SECRET, "canary-forged-06"] {
         for (provider, header, signed, body) in hooks(repository.url(), secret) {
-            hook(provider, &[(header, &signed)], &body);
+            hook(site.rig, provider, &[(header, &signed)], &body);
         }
     }
     site.ready();

@@ -8,14 +8,14 @@ use std::process::{Command, Output};
 use testkit::{ChartServer, ScratchDir, ToolSet, Tools, chart_archive};
 
 /// The dependencies of a chart, `URL` standing for the repository; and the files beside it.
-struct Case {
+pub(crate) struct Case {
     name: &'static str,
     api: &'static str,
     dependencies: &'static str,
     files: &'static [(&'static str, &'static str)],
 }
 
-const fn case(name: &'static str, dependencies: &'static str) -> Case {
+pub(crate) const fn case(name: &'static str, dependencies: &'static str) -> Case {
     Case {
         name,
         api: "v2",
@@ -156,14 +156,15 @@ const FAILURES: &[Case] = &[
     ),
 ];
 
-struct Rig {
-    server: ChartServer,
+/// A repository, the stock helm that knows it, and a folder for charts.
+pub(crate) struct Rig {
+    pub(crate) server: ChartServer,
     tools: Tools,
-    scratch: ScratchDir,
+    pub(crate) scratch: ScratchDir,
 }
 
 impl Rig {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let server = ChartServer::start().unwrap();
         let charts = [
             ("web", "1.0.0"),
@@ -204,7 +205,7 @@ impl Rig {
     }
 
     /// Writes a chart in the folder `who/CASE`.
-    fn chart(&self, who: &str, case: &Case) -> std::path::PathBuf {
+    pub(crate) fn chart(&self, who: &str, case: &Case) -> std::path::PathBuf {
         let directory = self
             .scratch
             .join(format!("{who}/{}", case.name.replace(' ', "-")));
@@ -228,7 +229,7 @@ impl Rig {
         directory
     }
 
-    fn command(&self, who: &str) -> Command {
+    pub(crate) fn command(&self, who: &str) -> Command {
         let mut command = match who {
             "helm" => self.tools.command("helm").unwrap(),
             _ => Command::new(env!("CARGO_BIN_EXE_helm-operator")),

@@ -5,6 +5,7 @@
     reason = "a test stops at the first thing that fails"
 )]
 
+mod commands;
 mod dependency;
 mod git;
 mod hostile;

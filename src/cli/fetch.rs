@@ -1,0 +1,115 @@
+//! A chart that is fetched from a repository, a registry or an address on the web.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+
+use super::charts::{ChartFlags, archive_url, place};
+use crate::source::{ChartPlace, Freshness, Signer, SourceError, verify_provenance};
+
+/// Whether the provenance file of a chart is fetched too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Signature {
+    Unasked,
+    /// It is taken if there is one.
+    IfThere,
+    /// There has to be one.
+    Needed,
+}
+
+/// An archive by its file name, and its provenance if it was asked for.
+pub(super) struct Fetched {
+    pub(super) name: String,
+    pub(super) content: Arc<Vec<u8>>,
+    pub(super) provenance: Option<Vec<u8>>,
+}
+
+impl Fetched {
+    /// Who signed it, by the keys of this file or of GnuPG.
+    ///
+    /// # Errors
+    /// The keys cannot be read, nobody of them signed, or something else was signed.
+    pub(super) fn verify(&self, keyring: Option<&Path>) -> Result<Signer> {
+        let path = keyring.map_or_else(default_keyring, Path::to_owned);
+        let ring = fs::read(&path)
+            .with_context(|| format!("cannot read the keys of {}", path.display()))?;
+        let provenance = self.provenance.as_deref().unwrap_or_default();
+        Ok(verify_provenance(
+            &ring,
+            provenance,
+            &self.name,
+            &self.content,
+        )?)
+    }
+}
+
+/// Fetches the chart that a reference means: the URL of an archive, `oci://…`, `ALIAS/NAME`, or a name with `--repo`.
+pub(super) async fn fetch(
+    flags: &ChartFlags,
+    reference: &str,
+    signature: Signature,
+) -> Result<Fetched> {
+    let repository = flags.repo.as_deref().filter(|url| !url.is_empty());
+    let registries = [repository.unwrap_or_default(), reference];
+    let charts = flags.login.charts(&registries)?;
+    if let Some(url) = archive_url(reference).filter(|_| repository.is_none()) {
+        let place = ChartPlace::Repository(url.clone());
+        let access = flags.login.access(&charts, &place)?;
+        let content = Arc::new(charts.download(&url, &access).await?);
+        let provenance = match signature {
+            Signature::Unasked => None,
+            wanted => found(wanted, charts.provenance_of(&url, &access).await)?,
+        };
+        let name = url.path().rsplit('/').next().unwrap_or_default().to_owned();
+        return Ok(Fetched {
+            name,
+            content,
+            provenance,
+        });
+    }
+    let (place, name) = place(&charts, repository, reference)?;
+    let access = flags.login.access(&charts, &place)?;
+    let (version, content) = charts
+        .archive(
+            &place,
+            &access,
+            &name,
+            flags.wanted(),
+            Freshness::by_interval(),
+        )
+        .await?;
+    let provenance = match signature {
+        Signature::Unasked => None,
+        wanted => found(
+            wanted,
+            charts.provenance(&place, &access, &name, &version).await,
+        )?,
+    };
+    Ok(Fetched {
+        name: format!("{name}-{version}.tgz"),
+        content,
+        provenance,
+    })
+}
+
+fn found(wanted: Signature, file: Result<Vec<u8>, SourceError>) -> Result<Option<Vec<u8>>> {
+    match file {
+        Ok(provenance) => Ok(Some(provenance)),
+        Err(error) if wanted == Signature::Needed => {
+            Err(error).context("failed to fetch provenance")
+        }
+        Err(error) => {
+            super::output::warn("WARNING", [format!("Verification not found: {error}")]);
+            Ok(None)
+        }
+    }
+}
+
+/// Where GnuPG kept the public keys, and helm looks for them.
+fn default_keyring() -> PathBuf {
+    let home = std::env::var_os("GNUPGHOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".gnupg")));
+    home.unwrap_or_default().join("pubring.gpg")
+}
