@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, bail};
 use clap::{Args, Subcommand};
 use helm_engine::{
-    Chart, Dependency, Limits, Lock, helm2_lock_digest, load, load_directory, load_of_any_version,
-    lock_digest, lock_yaml, package,
+    Chart, Dependency, Limits, Lock, LockTime, helm2_lock_digest, load, load_directory,
+    load_of_any_version, lock_digest, lock_yaml, package,
 };
 use sprig::semver::{Constraints, Version};
 
@@ -273,7 +273,7 @@ async fn update(target: &Target) -> Result<()> {
         return Ok(());
     }
     let lock = Lock {
-        generated: Some(jiff::Timestamp::now()),
+        generated: Some(LockTime::now()),
         digest,
         dependencies: Some(entries),
     };

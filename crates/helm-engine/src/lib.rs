@@ -31,7 +31,8 @@ mod version;
 
 pub use capabilities::{Capabilities, HelmVersion, KubeVersion, KubeVersionError};
 pub use chart::{
-    Chart, ChartFile, Crd, Dependency, Lock, Maintainer, Metadata, helm2_lock_digest, lock_digest,
+    Chart, ChartFile, Crd, Dependency, Lock, LockTime, Maintainer, Metadata, helm2_lock_digest,
+    lock_digest,
 };
 pub use coalesce::TypeMismatch;
 pub use error::RenderError;

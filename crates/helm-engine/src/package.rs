@@ -6,7 +6,7 @@ use flate2::{Compression, GzBuilder};
 use jiff::Timestamp;
 use tar::{Builder, EntryType, Header};
 
-use crate::chart::{Chart, Lock, Metadata};
+use crate::chart::{Chart, Lock, LockTime, Metadata};
 use crate::json;
 
 /// The mark that Helm leaves in the gzip header: an extra field `rr` of 40 bytes.
@@ -70,7 +70,8 @@ impl<W: Write> Packer<W> {
         if chart.metadata.api_version == "v2"
             && let Some(lock) = &chart.lock
         {
-            self.file(&base, "Chart.lock", &lock_yaml(lock), lock.generated)?;
+            let time = lock.generated.map(LockTime::timestamp);
+            self.file(&base, "Chart.lock", &lock_yaml(lock), time)?;
         }
         if let Some(values) = chart.raw_file("values.yaml") {
             self.file(&base, "values.yaml", &values.data, values.modified)?;

@@ -1,7 +1,12 @@
-//! The digest that ties `Chart.lock` to `Chart.yaml`.
+//! `Chart.lock`: the digest that ties it to `Chart.yaml`, and its time.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
 
+use jiff::fmt::temporal::Pieces;
+use jiff::tz::Offset;
+use jiff::{Timestamp, Zoned};
 use sha2::{Digest as _, Sha256};
 
 use super::{Dependency, Lock};
@@ -18,6 +23,83 @@ pub fn lock_digest(requested: &[Dependency], locked: &[Option<Dependency>]) -> S
 #[must_use]
 pub fn helm2_lock_digest(requested: &[Dependency]) -> String {
     digest(&BTreeMap::from([("dependencies", requested)]))
+}
+
+/// When a lock was written, with the offset of the zone that it was written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockTime {
+    time: Timestamp,
+    offset: Offset,
+}
+
+impl LockTime {
+    /// The current time in this machine's zone.
+    #[must_use]
+    pub fn now() -> Self {
+        let now = Zoned::now();
+        Self {
+            time: now.timestamp(),
+            offset: now.offset(),
+        }
+    }
+
+    /// The instant.
+    #[must_use]
+    pub fn timestamp(self) -> Timestamp {
+        self.time
+    }
+}
+
+impl FromStr for LockTime {
+    type Err = jiff::Error;
+
+    fn from_str(text: &str) -> Result<Self, jiff::Error> {
+        let offset = Pieces::parse(text)?.to_numeric_offset();
+        Ok(Self {
+            time: text.parse()?,
+            offset: offset.unwrap_or(Offset::UTC),
+        })
+    }
+}
+
+/// As in RFC 3339.
+impl fmt::Display for LockTime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.offset == Offset::UTC {
+            return self.time.fmt(f);
+        }
+        self.time.display_with_offset(self.offset).fmt(f)
+    }
+}
+
+/// As Go has it in JSON, where no time is the year 1.
+pub(super) mod time {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::LockTime;
+
+    const ZERO: &str = "0001-01-01T00:00:00Z";
+
+    #[expect(clippy::ref_option, reason = "serde passes fields by reference")]
+    pub(crate) fn serialize<S: Serializer>(
+        time: &Option<LockTime>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match time {
+            Some(time) => serializer.collect_str(time),
+            None => serializer.serialize_str(ZERO),
+        }
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<LockTime>, D::Error> {
+        match Option::<String>::deserialize(deserializer)?.as_deref() {
+            None | Some("" | ZERO) => Ok(None),
+            Some(text) => text.parse().map(Some).map_err(D::Error::custom),
+        }
+    }
 }
 
 impl Lock {
@@ -51,4 +133,29 @@ fn escape(json: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_lock_keeps_its_zone() {
+        for text in [
+            "2023-04-27T08:11:05.171672+02:00",
+            "2023-04-27T08:11:05-03:30",
+            "2023-04-27T08:11:05.5Z",
+        ] {
+            let lock = format!("{{generated: '{text}', digest: d}}");
+            let lock = crate::chart::read::read_lock(lock.as_bytes())
+                .unwrap()
+                .unwrap();
+            let json = serde_json::to_string(&lock).unwrap();
+            assert_eq!(
+                json,
+                format!("{{\"generated\":\"{text}\",\"digest\":\"d\",\"dependencies\":null}}")
+            );
+            assert_eq!(serde_json::from_str::<Lock>(&json).unwrap(), lock);
+        }
+    }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use goyaml::Tree;
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::lock::{self, LockTime};
 use crate::json;
 
 /// `Chart.yaml`. Empty strings stand for absent fields, as in Helm's records.
@@ -133,8 +133,8 @@ pub struct Dependency {
 #[serde(default)]
 pub struct Lock {
     /// When it was written.
-    #[serde(with = "json::go_time")]
-    pub generated: Option<Timestamp>,
+    #[serde(with = "lock::time")]
+    pub generated: Option<LockTime>,
     /// A digest over the dependencies of `Chart.yaml` and of this file.
     pub digest: String,
     /// The dependencies with exact versions.

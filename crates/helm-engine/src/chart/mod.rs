@@ -14,7 +14,7 @@ use goyaml::Tree;
 use jiff::Timestamp;
 
 pub(crate) use finite::METADATA as METADATA_SHAPE;
-pub use lock::{helm2_lock_digest, lock_digest};
+pub use lock::{LockTime, helm2_lock_digest, lock_digest};
 pub use metadata::{Dependency, Lock, Maintainer, Metadata};
 pub(crate) use read::{read_api_version, read_lock, read_metadata_onto, unknown_fields};
 pub(crate) use validate::{is_print, validate};
