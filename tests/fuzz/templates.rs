@@ -2,6 +2,7 @@
 
 use gotmpl::{Functions, TemplateSet};
 use goyaml::Tree;
+use helm_engine::jsonpath::JsonPath;
 use helm_engine::values::{
     read_values, set_into, set_json_into, set_literal_into, set_string_into,
 };
@@ -308,5 +309,34 @@ fn set_paths_are_applied_or_refused() {
         let _ = set_json_into(&text, &mut values);
         let _ = set_literal_into(&text, &mut values);
         behaviour(&typed.map(|()| goyaml::to_json_tree(&values).unwrap()))
+    });
+}
+
+#[test]
+fn json_paths_find_or_refuse_within_their_bounds() {
+    let seeds = [
+        "{.a.b[0]}",
+        "{range .ports[*]}{.name}={.port}{\"\\n\"}{end}",
+        "{..name}{.a['b','c']}",
+        "{.ports[?(@.port>80)].name}",
+        "{.ports[-1:0:2]} text {$.a}",
+        "{['a\\.b'][0,1]}",
+        "{range .a[*]}{range .b[*]}{@}{end}{end}",
+    ];
+    let seeds = seeds.map(|seed| seed.as_bytes().to_vec()).to_vec();
+    let pieces = &[
+        "{", "}", ".", "..", "[", "]", "*", "[*]", "['", "']", "?(", ")", "@", "$", "==", "<=",
+        ">", "range ", "end", ":", ",", "-1", "\"", "\\", "name", "ports", "a", "1.5", "true", " ",
+    ];
+    let values = read_values(
+        b"a: {b: [1, {c: 2}], 'a.b': [x, y]}\nports: [{name: http, port: 80}, {name: tls, port: 443}]\n",
+    )
+    .unwrap();
+    fuzz("jsonpath", seeds, pieces, |text| {
+        let text = String::from_utf8_lossy(text);
+        match JsonPath::parse(&text) {
+            Ok(path) => behaviour(&path.execute(&values)),
+            Err(error) => behaviour::<&str, _>(&Err(error)),
+        }
     });
 }
