@@ -216,7 +216,9 @@ pub(crate) mod tree {
 /// Go's `time.Time`: RFC 3339 with nanoseconds; `None` is the zero time, `0001-01-01T00:00:00Z`.
 /// Helm 3 wrote an empty string for it.
 pub(crate) mod go_time {
-    use jiff::Timestamp;
+    use std::fmt::Display;
+    use std::str::FromStr;
+
     use serde::de::Error;
 
     use super::{Deserialize, Deserializer, Serializer};
@@ -224,8 +226,8 @@ pub(crate) mod go_time {
     const ZERO: &str = "0001-01-01T00:00:00Z";
 
     #[expect(clippy::ref_option, reason = "serde passes fields by reference")]
-    pub(crate) fn serialize<S: Serializer>(
-        time: &Option<Timestamp>,
+    pub(crate) fn serialize<T: Display, S: Serializer>(
+        time: &Option<T>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         match time {
@@ -234,9 +236,9 @@ pub(crate) mod go_time {
         }
     }
 
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(crate) fn deserialize<'de, T: FromStr<Err: Display>, D: Deserializer<'de>>(
         deserializer: D,
-    ) -> Result<Option<Timestamp>, D::Error> {
+    ) -> Result<Option<T>, D::Error> {
         match Option::<String>::deserialize(deserializer)?.as_deref() {
             None | Some("" | ZERO) => Ok(None),
             Some(text) => text.parse().map(Some).map_err(D::Error::custom),

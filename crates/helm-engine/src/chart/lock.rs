@@ -72,36 +72,6 @@ impl fmt::Display for LockTime {
     }
 }
 
-/// As Go has it in JSON, where no time is the year 1.
-pub(super) mod time {
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use super::LockTime;
-
-    const ZERO: &str = "0001-01-01T00:00:00Z";
-
-    #[expect(clippy::ref_option, reason = "serde passes fields by reference")]
-    pub(crate) fn serialize<S: Serializer>(
-        time: &Option<LockTime>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        match time {
-            Some(time) => serializer.collect_str(time),
-            None => serializer.serialize_str(ZERO),
-        }
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<LockTime>, D::Error> {
-        match Option::<String>::deserialize(deserializer)?.as_deref() {
-            None | Some("" | ZERO) => Ok(None),
-            Some(text) => text.parse().map(Some).map_err(D::Error::custom),
-        }
-    }
-}
-
 impl Lock {
     /// Whether this lock was written for these dependencies.
     #[must_use]

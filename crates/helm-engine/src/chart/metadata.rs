@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use goyaml::Tree;
 use serde::{Deserialize, Serialize};
 
-use super::lock::{self, LockTime};
+use super::lock::LockTime;
 use crate::json;
 
 /// `Chart.yaml`. Empty strings stand for absent fields, as in Helm's records.
@@ -133,7 +133,7 @@ pub struct Dependency {
 #[serde(default)]
 pub struct Lock {
     /// When it was written.
-    #[serde(with = "lock::time")]
+    #[serde(with = "json::go_time")]
     pub generated: Option<LockTime>,
     /// A digest over the dependencies of `Chart.yaml` and of this file.
     pub digest: String,
