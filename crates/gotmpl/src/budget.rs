@@ -10,7 +10,8 @@ use thiserror::Error;
 pub struct Limits {
     /// Nodes walked, commands evaluated and loop rounds begun.
     pub steps: u64,
-    /// How deep `template`, `include` and `tpl` may be nested, all counted together. Go's bound for
+    /// How deep `template`, `include` and `tpl` may be nested, all counted together, and a `tpl` as much as 200 of the
+    /// others: it takes a parsed text, a stack and, when it fails, an error that quotes all below it. Go's bound for
     /// `template` alone is 100000, and its error text names that number.
     pub depth: u32,
     /// Bytes in the output buffers at any one moment.

@@ -45,4 +45,4 @@ pub use function::{Body, Call, Function, FunctionError, Functions, Signature};
 pub use set::{MissingKey, Options, TemplateSet};
 pub use str::Str;
 pub use types::Type;
-pub use value::{CycleGuard, Entries, List, Map, NamedMap, Object, Value};
+pub use value::{CycleGuard, Entries, List, Map, NamedMap, Object, Value, unfolded_size};

@@ -6,6 +6,7 @@ mod list;
 mod map;
 mod object;
 mod release;
+mod unfolded;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,6 +18,7 @@ pub use entries::Entries;
 pub use list::List;
 pub use map::{Map, NamedMap};
 pub use object::Object;
+pub use unfolded::unfolded_size;
 
 /// A value that a template can hold. Cheap to clone: containers are shared, not copied.
 ///

@@ -48,6 +48,13 @@ pub(crate) fn reserve(call: &mut dyn Call, length: usize) -> Result<(), Function
     call.charge(length)
 }
 
+/// Charges a value that is about to be gone over as if nothing in it were shared, if it is large then.
+pub(crate) fn reserve_unfolded(call: &mut dyn Call, value: &Value) -> Result<(), FunctionError> {
+    /// More than any budget has.
+    const MOST: usize = 1 << 30;
+    reserve(call, gotmpl::unfolded_size(value, MOST))
+}
+
 /// The error of a Go function, or the text of its panic.
 pub(crate) fn fail<T>(text: impl Into<String>) -> Result<T, FunctionError> {
     Err(FunctionError(text.into()))

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use gotmpl::{FunctionError, Functions, Object, Type, Value};
 
-use crate::arguments::{any, define, string};
+use crate::arguments::{any, define, reserve_unfolded, string};
 use crate::depth::{DEPTH_LIMIT, descend};
 
 pub(crate) fn register(functions: &mut Functions) {
@@ -28,9 +28,15 @@ pub(crate) fn register(functions: &mut Functions) {
             string(a, 0)?.as_bytes() == kind(any(a, 1)).as_bytes(),
         ))
     });
-    define(functions, "deepEqual", &[Type::Any, Type::Any], |_, a| {
-        deep_equal(any(a, 0), any(a, 1)).map(Value::Bool)
-    });
+    define(
+        functions,
+        "deepEqual",
+        &[Type::Any, Type::Any],
+        |call, a| {
+            reserve_unfolded(call, any(a, 0))?;
+            deep_equal(any(a, 0), any(a, 1)).map(Value::Bool)
+        },
+    );
 }
 
 fn type_is(target: &[u8], value: &Value) -> bool {

@@ -83,7 +83,9 @@ impl Executor<'_> {
         };
         let inner = self.set.with(&templates);
         let outer = std::mem::replace(&mut self.set, inner);
+        self.depth = self.depth.saturating_add(TEXT_DEPTH);
         let printed = self.nested_body(&root, data);
+        self.depth = self.depth.saturating_sub(TEXT_DEPTH);
         self.set = outer;
         printed.map_err(|error| {
             let quoted = quoted(text);
@@ -100,6 +102,9 @@ impl Executor<'_> {
         parsed.map_err(ExecError::parse)
     }
 }
+
+/// For how many levels a text counts, see [`Limits::depth`](crate::Limits).
+const TEXT_DEPTH: u32 = 200;
 
 /// How many times its length a text is charged for when it is parsed.
 const TREE: usize = 16;

@@ -2,14 +2,17 @@
 
 use gotmpl::{Call, FunctionError, Functions, List, Map, Type, Value};
 
-use crate::arguments::{alias, any, define, fail};
+use crate::arguments::{alias, any, define, fail, reserve_unfolded};
 use crate::depth::{DEPTH_LIMIT, descend};
 
 pub(super) fn register(functions: &mut Functions) {
     define(functions, "deepCopy", &[Type::Any], |call, a| {
         match any(a, 0) {
             Value::Nil => fail("reflect: call of reflect.Value.Type on zero Value"),
-            value => copy(call, value, DEPTH_LIMIT),
+            value => {
+                reserve_unfolded(call, value)?;
+                copy(call, value, DEPTH_LIMIT)
+            }
         }
     });
     alias(functions, "mustDeepCopy", "deepCopy");

@@ -2,7 +2,7 @@
 
 use gotmpl::{Call, FunctionError, Functions, List, Map, Type, Value};
 
-use crate::arguments::{Returned, alias, any, define, fail, string};
+use crate::arguments::{Returned, alias, any, define, fail, reserve_unfolded, string};
 
 pub(super) fn register(functions: &mut Functions) {
     register_writers(functions);
@@ -27,31 +27,27 @@ pub(super) fn register(functions: &mut Functions) {
     });
 }
 
+/// What writes a value, and what is made of the text or the error.
+type Write = fn(&Value) -> Result<Vec<u8>, goyaml::Error>;
+type Told = fn(Result<Vec<u8>, goyaml::Error>) -> Returned;
+
 fn register_writers(functions: &mut Functions) {
-    define(functions, "toYaml", &[Type::Any], |_, a| {
-        Ok(or_nothing(goyaml::to_yaml(any(a, 0))))
-    });
-    define(functions, "mustToYaml", &[Type::Any], |_, a| {
-        or_error(goyaml::to_yaml(any(a, 0)))
-    });
-    define(functions, "toYamlPretty", &[Type::Any], |_, a| {
-        Ok(or_nothing(goyaml::to_yaml_pretty(any(a, 0))))
-    });
-    define(functions, "toJson", &[Type::Any], |_, a| {
-        Ok(or_nothing(goyaml::to_json(any(a, 0))))
-    });
-    define(functions, "mustToJson", &[Type::Any], |_, a| {
-        or_error(goyaml::to_json(any(a, 0)))
-    });
-    define(functions, "toPrettyJson", &[Type::Any], |_, a| {
-        Ok(or_nothing(goyaml::to_json_pretty(any(a, 0))))
-    });
-    define(functions, "mustToPrettyJson", &[Type::Any], |_, a| {
-        or_error(goyaml::to_json_pretty(any(a, 0)))
-    });
-    define(functions, "toRawJson", &[Type::Any], |_, a| {
-        or_error(goyaml::to_json_raw(any(a, 0)))
-    });
+    let writers: [(&str, Write, Told); 8] = [
+        ("toYaml", goyaml::to_yaml, or_nothing),
+        ("mustToYaml", goyaml::to_yaml, or_error),
+        ("toYamlPretty", goyaml::to_yaml_pretty, or_nothing),
+        ("toJson", goyaml::to_json, or_nothing),
+        ("mustToJson", goyaml::to_json, or_error),
+        ("toPrettyJson", goyaml::to_json_pretty, or_nothing),
+        ("mustToPrettyJson", goyaml::to_json_pretty, or_error),
+        ("toRawJson", goyaml::to_json_raw, or_error),
+    ];
+    for (name, write, told) in writers {
+        define(functions, name, &[Type::Any], move |call, a| {
+            reserve_unfolded(call, any(a, 0))?;
+            told(write(any(a, 0)))
+        });
+    }
     alias(functions, "mustToRawJson", "toRawJson");
 }
 
@@ -67,8 +63,11 @@ fn parsed<'a>(call: &mut dyn Call, arguments: &'a [Value]) -> Result<&'a [u8], F
 }
 
 /// The text without the line break at its end; errors are swallowed.
-fn or_nothing(written: Result<Vec<u8>, goyaml::Error>) -> Value {
-    Value::string(without_line_break(written.unwrap_or_default()))
+#[expect(clippy::unnecessary_wraps, reason = "one of two ways to tell")]
+fn or_nothing(written: Result<Vec<u8>, goyaml::Error>) -> Returned {
+    Ok(Value::string(without_line_break(
+        written.unwrap_or_default(),
+    )))
 }
 
 fn or_error(written: Result<Vec<u8>, goyaml::Error>) -> Returned {

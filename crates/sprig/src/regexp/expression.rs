@@ -25,6 +25,9 @@ const SIZE_LIMIT: usize = 10 << 20;
 /// The bytes that compiling an expression is charged for, besides those of its text.
 const COMPILE_CHARGE: usize = 16 << 10;
 
+/// How many bytes a parsed expression takes for each of its text, which only long ones are charged for.
+const PARSED: usize = 256;
+
 /// What is charged for one that turns out to be too large.
 const TOO_LARGE_CHARGE: usize = 4 << 20;
 
@@ -51,7 +54,12 @@ pub(super) fn compile(
         return Ok(Ok(Arc::clone(found)));
     }
     drop(cache);
-    call.charge(COMPILE_CHARGE.saturating_add(pattern.len().saturating_mul(16)))?;
+    let factor = if pattern.len() > CACHED_LENGTH {
+        PARSED
+    } else {
+        16
+    };
+    call.charge(COMPILE_CHARGE.saturating_add(pattern.len().saturating_mul(factor)))?;
     let translation = match translate(pattern) {
         Ok(translation) => translation,
         Err(error) => return Ok(Err(error)),

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use gotmpl::{Functions, Map, Type, Value};
 
 use crate::Environment;
-use crate::arguments::{any, define, fail, string};
+use crate::arguments::{any, define, fail, reserve_unfolded, string};
 
 pub(crate) fn register(functions: &mut Functions, environment: &Environment) {
-    define(functions, "toToml", &[Type::Any], |_, a| {
+    define(functions, "toToml", &[Type::Any], |call, a| {
+        reserve_unfolded(call, any(a, 0))?;
         let written = match any(a, 0) {
             Value::Nil => return fail(NIL_PANIC),
             value => write::to_toml(value)?,
@@ -21,7 +22,8 @@ pub(crate) fn register(functions: &mut Functions, environment: &Environment) {
             written.unwrap_or_else(|error| error.into_bytes()),
         ))
     });
-    define(functions, "mustToToml", &[Type::Any], |_, a| {
+    define(functions, "mustToToml", &[Type::Any], |call, a| {
+        reserve_unfolded(call, any(a, 0))?;
         let written = match any(a, 0) {
             Value::Nil => return fail(NIL_PANIC),
             value => write::to_toml(value)?,
