@@ -60,3 +60,17 @@ fn command_line_reference_is_up_to_date() {
         "docs/cli.md is stale: run `cargo xtask docs`"
     );
 }
+
+#[test]
+fn wrong_flags_of_diff_are_told_from_a_difference() {
+    for (arguments, code) in [
+        (["diff", "--nope"], 2),
+        (["run", "--nope"], 2),
+        (["sources", "--nope"], 1),
+        (["diff", "--help"], 0),
+    ] {
+        let mut ours = std::process::Command::new(env!("CARGO_BIN_EXE_helm-operator"));
+        let output = ours.args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}");
+    }
+}

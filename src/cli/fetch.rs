@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use super::charts::{ChartFlags, archive_url, place};
 use crate::source::{ChartPlace, Freshness, Signer, SourceError, verify_provenance};
@@ -69,6 +69,13 @@ pub(super) async fn fetch(
             provenance,
         });
     }
+    let (reference, pinned) = pinned(reference);
+    let wanted = match (pinned, flags.wanted()) {
+        (Some(pinned), Some(wanted)) if pinned != wanted => {
+            bail!("chart reference and version mismatch: {wanted} is not {pinned}")
+        }
+        (pinned, wanted) => pinned.or(wanted.map(str::to_owned)),
+    };
     let (place, name) = place(&charts, repository, reference)?;
     let access = flags.login.access(&charts, &place)?;
     let (version, content) = charts
@@ -76,7 +83,7 @@ pub(super) async fn fetch(
             &place,
             &access,
             &name,
-            flags.wanted(),
+            wanted.as_deref(),
             Freshness::by_interval(),
         )
         .await?;
@@ -92,6 +99,20 @@ pub(super) async fn fetch(
         content,
         provenance,
     })
+}
+
+/// Splits the tag or the digest off a reference of a registry; a tag has `_` for the `+` of a version.
+fn pinned(reference: &str) -> (&str, Option<String>) {
+    if !reference.starts_with("oci://") {
+        return (reference, None);
+    }
+    if let Some((chart, digest)) = reference.split_once('@') {
+        return (chart, Some(digest.to_owned()));
+    }
+    match reference.rsplit_once(':') {
+        Some((chart, tag)) if !tag.contains('/') => (chart, Some(tag.replace('_', "+"))),
+        _ => (reference, None),
+    }
 }
 
 fn found(wanted: Signature, file: Result<Vec<u8>, SourceError>) -> Result<Option<Vec<u8>>> {
@@ -112,4 +133,27 @@ fn default_keyring() -> PathBuf {
     let home = std::env::var_os("GNUPGHOME").map(PathBuf::from);
     let home = home.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".gnupg")));
     home.unwrap_or_default().join("pubring.gpg")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_and_digests_of_registries_are_told_from_ports() {
+        for (reference, chart, version) in [
+            ("oci://h/a/x", "oci://h/a/x", None),
+            ("oci://h:5000/x", "oci://h:5000/x", None),
+            (
+                "oci://h:5000/x:1.0.0_b.1",
+                "oci://h:5000/x",
+                Some("1.0.0+b.1"),
+            ),
+            ("oci://h/x@sha256:ab", "oci://h/x", Some("sha256:ab")),
+            ("stable/x:1", "stable/x:1", None),
+        ] {
+            let expected = (chart, version.map(str::to_owned));
+            assert_eq!(pinned(reference), expected, "{reference}");
+        }
+    }
 }

@@ -84,11 +84,14 @@ enum Verb {
 }
 
 /// Runs the verb that the command line names. Whatever fails is said on standard error behind
-/// `Error: `, and the exit code is 1, as with helm; bad flags of the daemon give 2, as in 1.4.
+/// `Error: `, and the exit code is 1, as with helm; bad flags of the daemon give 2, as in 1.4, and so do those of `diff`.
 #[must_use]
 pub fn run() -> ExitCode {
     let arguments = with_verb(std::env::args_os().collect());
-    let is_daemon = arguments.get(1).is_some_and(|verb| verb == "run");
+    // 1 means to `diff` that there is a difference, as to kubectl's.
+    let is_told_apart = arguments
+        .get(1)
+        .is_some_and(|verb| verb == "run" || verb == "diff");
     let parsed = match template_alone(&arguments) {
         Some(arguments) => Ok(Verb::Template(arguments)),
         None => parse(&arguments),
@@ -102,7 +105,7 @@ pub fn run() -> ExitCode {
         Err(Refused::Clap(error)) => {
             // Nothing can be said if the terminal is gone.
             let _ = error.print();
-            return match (error.use_stderr(), is_daemon) {
+            return match (error.use_stderr(), is_told_apart) {
                 (false, _) => ExitCode::SUCCESS,
                 (true, false) => ExitCode::FAILURE,
                 (true, true) => ExitCode::from(2),

@@ -76,7 +76,7 @@ struct Lacks {
 }
 
 /// How long what a CRD lacks is believed: then someone may have applied the newer one.
-const LACKS_AGE: Duration = Duration::from_secs(600);
+const LACKS_AGE: Duration = Duration::from_secs(60);
 
 impl Lacks {
     /// Learns from a refusal; false when there is nothing to learn.
@@ -383,7 +383,7 @@ impl StatusWriter {
         let mut said = self.old_crd.lock().unwrap_or_else(PoisonError::into_inner);
         if said.is_none() {
             tracing::warn!(
-                "the HelmRelease CRD of this cluster is too old: {what}: apply crds/helmreleases.yaml"
+                "the HelmRelease CRD of this cluster is too old: {what}: apply crds/helmreleases.yaml, which is noticed within a minute"
             );
             *said = Some(what.to_owned());
         }

@@ -81,7 +81,22 @@ fn charts_of_registries_are_rendered_and_shown_as_helm_does() {
         let (text, succeeded) = same(&rig, &arguments);
         assert!(succeeded && text.contains("app"), "{arguments:?}: {text}");
     }
-    assert!(same(&rig, &["show", "chart", &url, "--plain-http"]).1);
+    let tagged = format!("{url}:1.0.0");
+    let (digest, _) = registry.manifest("app", "1.0.0").unwrap();
+    let pinned = format!("{url}@{digest}");
+    for reference in [&url, &tagged, &pinned] {
+        let (text, succeeded) = same(&rig, &["show", "chart", reference, "--plain-http"]);
+        assert!(succeeded && text.contains("app"), "{reference}: {text}");
+    }
+    let other = [
+        "show",
+        "chart",
+        &tagged,
+        "--version",
+        "1.1.0",
+        "--plain-http",
+    ];
+    assert!(!same(&rig, &other).1);
     assert!(
         !same(
             &rig,

@@ -115,7 +115,7 @@ async fn redirects_end_and_lead_nowhere_else() {
     };
     let itself = format!("{}/index.yaml", server.url());
     for (target, hint) in [
-        (itself.as_str(), "more than 5 times"),
+        (itself.as_str(), "more than 10 times"),
         ("file:///etc/passwd", "to a file address"),
         ("ftp://127.0.0.1/", "to a ftp address"),
         ("http://[bad", "without a usable address"),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use gotmpl::{Budget, CycleGuard, Functions, Limits, Map, MissingKey, Options, TemplateSet, Value};
 use goyaml::Tree;
 use sprig::Environment;
-use sprig::helm::{Lookup, RenderHost};
+use sprig::helm::{Lookup, MESSAGE_END, MESSAGE_START, RenderHost};
 
 use crate::capabilities::Capabilities;
 use crate::chart::{Chart, Crd, own_crds};
@@ -308,7 +308,11 @@ pub fn name_from_template(
             Options::default(),
             &mut Budget::default(),
         )
-        .map_err(|error| RenderError::Execute(error.to_string()))?;
+        .map_err(|error| {
+            // The marks are for the errors of charts.
+            let text = error.to_string().replace(MESSAGE_START, "");
+            RenderError::Execute(text.replace(MESSAGE_END, ""))
+        })?;
     Ok(String::from_utf8_lossy(&printed).into_owned())
 }
 

@@ -13,7 +13,7 @@ use crate::source::{Reason, SourceError};
 /// Longest time to a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Redirects that are followed.
-const REDIRECTS: usize = 5;
+const REDIRECTS: usize = 10;
 /// Sets of TLS settings whose connections are kept.
 const CLIENTS: usize = 64;
 
