@@ -226,6 +226,28 @@ async fn r16_a_server_that_goes_away_keeps_what_it_gave() {
     );
 }
 
+/// On one thread, so that who was woken looks before the cycle that wakes it goes on.
+#[tokio::test]
+async fn who_is_woken_by_a_push_after_an_outage_is_not_told_of_the_outage() {
+    let mut rig = Rig::with_chart(GitOptions::default());
+    let source = rig.source("app");
+    rig.use_chart("app", &source).await.unwrap();
+    rig.server.stop();
+    rig.poll().await;
+    rig.poll().await;
+    assert!(rig.mirrors.trouble(&source).is_some());
+    rig.drain();
+    rig.write_chart("app", "two");
+    let second = rig.repository.commit("second").unwrap();
+    rig.server.resume().unwrap();
+    let mut changes = rig.mirrors.changes();
+    rig.mirrors.sync_now(None);
+    let change = changes.next().await;
+    assert_eq!(change.reason, ChangeReason::Moved { revision: second });
+    assert!(rig.mirrors.trouble(&source).is_none());
+    assert_eq!(rig.mirrors.states()[0].state, MirrorState::Ready);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_that_was_told_to_wait_is_woken_when_its_chart_is_there() {
     let rig = Rig::with(GitOptions::default(), |options| {

@@ -421,6 +421,8 @@ impl Mirror {
             let was_damaged = state.damaged;
             state.note_news(is_new || was_damaged);
             state.damaged = false;
+            // Whoever reads the new tips must not be told that the remote does not answer.
+            state.error = None;
             state.evicted &= work.is_evicted && !is_whole;
             state.store = Some(Arc::clone(&store));
             state.tips = tips;
