@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use helm_engine::{Chart, Limits, LoadError, Loaded, load, load_archive, load_of_any_version};
+use helm_engine::{
+    Chart, Limits, LoadError, Loaded, LogLine, load, load_archive, load_of_any_version,
+};
 
 use super::charts::{ChartFlags, archive_url, block_on};
 use super::fetch::{Fetched, Signature, fetch};
-use super::output::warn;
+use super::output::log;
 
 /// Flags by which a chart is found: on this machine, in a repository or in a registry.
 #[derive(Args, Clone, Debug)]
@@ -131,13 +133,13 @@ impl Located {
 
 /// A chart that is to be installed or rendered: no library, and with all of its dependencies.
 pub(crate) fn installable(loaded: Loaded) -> anyhow::Result<Chart> {
-    warn("INFO", &loaded.warnings);
+    log(&loaded.warnings);
     let chart = loaded.chart;
     if !matches!(chart.metadata.kind.as_str(), "" | "application") {
         bail!("{} charts are not installable", chart.metadata.kind);
     }
     if chart.metadata.deprecated {
-        warn("WARN", ["this chart is deprecated"]);
+        log(&[LogLine::warn("this chart is deprecated")]);
     }
     let missing = chart.missing_dependencies();
     if !missing.is_empty() {

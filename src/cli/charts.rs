@@ -8,6 +8,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
+use helm_engine::LogLine;
 use reqwest::Url;
 
 use crate::gitsync::StaticSecrets;
@@ -170,7 +171,8 @@ impl LoginFlags {
         };
         let mut charts = Charts::new(options, Arc::new(StaticSecrets::default()))?;
         let (imported, failed) = self.imported()?;
-        super::output::warn("WARN", failed.iter().map(ToString::to_string));
+        let failed = failed.iter().map(|error| LogLine::warn(error.to_string()));
+        super::output::log(&failed.collect::<Vec<_>>());
         charts = charts.with_imported(imported);
         if self.plain_http {
             let hosts = registries.iter().filter_map(|url| registry_host(url));

@@ -122,7 +122,7 @@ fn found(wanted: Signature, file: Result<Vec<u8>, SourceError>) -> Result<Option
             Err(error).context("failed to fetch provenance")
         }
         Err(error) => {
-            super::output::warn("WARNING", [format!("Verification not found: {error}")]);
+            super::output::note(&format!("WARNING: Verification not found: {error}"));
             Ok(None)
         }
     }

@@ -3,13 +3,14 @@
 use std::io::Write;
 
 use anyhow::Context;
+use helm_engine::LogLine;
 
 /// Says on standard error what the engine has to say, in the form of helm's log.
-pub(crate) fn warn(level: &str, texts: impl IntoIterator<Item = impl AsRef<str>>) {
+pub(crate) fn log(lines: &[LogLine]) {
     let mut stderr = std::io::stderr().lock();
-    for text in texts {
-        // A warning that cannot be printed is no reason to fail.
-        let _ = writeln!(stderr, "level={level} msg={:?}", text.as_ref());
+    for line in lines {
+        // A line that cannot be printed is no reason to fail.
+        let _ = writeln!(stderr, "{}", line.as_slog());
     }
 }
 

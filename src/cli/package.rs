@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::charts::LoginFlags;
 use super::dependency;
 use super::ignored::{ClientFlags, Ignored};
-use super::output::{print, warn};
+use super::output::{log, print};
 
 /// Package a chart directory into a chart archive.
 #[derive(Args, Clone, Debug)]
@@ -103,7 +103,7 @@ fn pack(arguments: &Arguments, path: &Path, time: Option<Timestamp>) -> anyhow::
         dependency::update_before(path, &arguments.login, true)?;
     }
     let loaded = load_directory(path, &Limits::default())?;
-    warn("INFO", &loaded.warnings);
+    log(&loaded.warnings);
     let mut chart = loaded.chart;
     if let Some(version) = arguments
         .version

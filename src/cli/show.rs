@@ -9,7 +9,7 @@ use helm_engine::{Chart, metadata_yaml};
 
 use super::chart::SourceFlags;
 use super::ignored::{ClientFlags, Ignored};
-use super::output::{print_bytes, warn};
+use super::output::{log, print_bytes};
 
 /// Show information of a chart.
 #[derive(Args, Clone, Debug)]
@@ -78,7 +78,7 @@ impl Part {
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let chart = arguments.part.chart();
     let loaded = chart.source.locate(&chart.name)?.load_of_any_version()?;
-    warn("INFO", &loaded.warnings);
+    log(&loaded.warnings);
     match &arguments.part {
         Part::Values(values) if !values.jsonpath.is_empty() => {
             print_bytes(&find(&values.jsonpath, &loaded.chart)?)

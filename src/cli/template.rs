@@ -17,7 +17,7 @@ use helm_engine::{
 use super::chart::{Located, SourceFlags, check_release_name, installable};
 use super::dependency::update_before;
 use super::ignored::{ActionFlags, ClientFlags};
-use super::output::{note, print, print_bytes, warn};
+use super::output::{log, note, print, print_bytes};
 use super::values::ValuesFlags;
 
 /// Render a chart locally and print it, as `helm template` does.
@@ -216,7 +216,7 @@ impl Arguments {
         let chart = ManuallyDrop::new(chart);
         let mut warnings = Vec::new();
         let done = render_telling(&chart, values, &options, &mut warnings);
-        warn("INFO", &warnings);
+        log(&warnings);
         match done {
             Ok(rendered) => {
                 let rendered = ManuallyDrop::new(rendered);

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use goyaml::Tree;
 
+use crate::log::LogLine;
 use crate::node::Node;
 
 const GLOBAL: &[u8] = b"global";
@@ -51,7 +52,7 @@ pub struct TypeMismatch {
 /// Warnings are Helm's log lines without their time.
 pub(crate) struct Coalescing<'w> {
     pub(crate) mode: Mode,
-    pub(crate) warnings: &'w mut Vec<String>,
+    pub(crate) warnings: &'w mut Vec<LogLine>,
 }
 
 impl Coalescing<'_> {
@@ -263,7 +264,7 @@ impl Coalescing<'_> {
     }
 
     fn warn(&mut self, text: String) {
-        self.warnings.push(text);
+        self.warnings.push(LogLine::info(text));
     }
 }
 

@@ -9,6 +9,7 @@ use crate::chart::{Chart, Dependency};
 use crate::coalesce::{
     Coalescing, Keys, Mode, TypeMismatch, deep_copy, deep_copy_map, tree_to_map,
 };
+use crate::log::LogLine;
 use crate::node::Node;
 use crate::version;
 
@@ -17,7 +18,7 @@ use crate::version;
 pub(crate) fn process<'a>(
     chart: &'a Chart,
     user: &Tree,
-    warnings: &mut Vec<String>,
+    warnings: &mut Vec<LogLine>,
 ) -> Result<Node<'a>, TypeMismatch> {
     let mut root = Node::new(chart);
     let values = tree_to_map(Some(user));
@@ -40,7 +41,7 @@ enum Scope<'s, 'a> {
 
 impl Scope<'_, '_> {
     /// A copy of the values under some keys.
-    fn values(&self, keys: &Keys, warnings: &mut Vec<String>) -> Result<Map, TypeMismatch> {
+    fn values(&self, keys: &Keys, warnings: &mut Vec<LogLine>) -> Result<Map, TypeMismatch> {
         match self {
             Self::User(values) => Ok(Map::from_entries(
                 values
@@ -74,7 +75,7 @@ fn choose<'a>(
     parent: &Scope<'_, 'a>,
     path: &str,
     layers: &[&Tree],
-    warnings: &mut Vec<String>,
+    warnings: &mut Vec<LogLine>,
 ) -> Result<(), TypeMismatch> {
     if node.dependencies().is_none() {
         return Ok(());
@@ -185,7 +186,13 @@ fn version_of<'a>(node: &Node<'a>) -> &'a str {
 }
 
 /// A chart is off if a tag of it is false and none is true.
-fn apply_tags(dependencies: &mut [Dependency], values: &Map, warnings: &mut Vec<String>) {
+fn non_bool(name: &'static str, value: &str, dependency: &Dependency) -> LogLine {
+    LogLine::warn("returned non-bool value")
+        .with(name, value)
+        .with("chart", &*dependency.name)
+}
+
+fn apply_tags(dependencies: &mut [Dependency], values: &Map, warnings: &mut Vec<LogLine>) {
     let Some(Value::Map(tags)) = values.get(b"tags") else {
         return;
     };
@@ -197,8 +204,7 @@ fn apply_tags(dependencies: &mut [Dependency], values: &Map, warnings: &mut Vec<
                 Some(Value::Bool(false)) => off = true,
                 None => {}
                 Some(_) => {
-                    let name = &dependency.name;
-                    warnings.push(format!("returned non-bool value tag={tag} chart={name}"));
+                    warnings.push(non_bool("tag", tag, dependency));
                 }
             }
         }
@@ -211,7 +217,7 @@ fn apply_conditions(
     dependencies: &mut [Dependency],
     values: &Map,
     path: &str,
-    warnings: &mut Vec<String>,
+    warnings: &mut Vec<LogLine>,
 ) {
     for dependency in dependencies {
         let paths = dependency.condition.trim().split(',');
@@ -223,10 +229,7 @@ fn apply_conditions(
                 }
                 None => {}
                 Some(_) => {
-                    let name = &dependency.name;
-                    warnings.push(format!(
-                        "returned non-bool value path={condition} chart={name}"
-                    ));
+                    warnings.push(non_bool("path", condition, dependency));
                 }
             }
         }
@@ -245,18 +248,21 @@ pub(crate) fn path_value(values: &Map, path: &str) -> Option<Value> {
 
 /// The table at a path of keys.
 pub(crate) fn table(values: &Map, path: &str) -> Option<Map> {
-    let mut table = values.clone();
-    for key in path.split('.') {
+    find_table(values, path).ok()
+}
+
+/// The table at a path of keys, or the first of them at which there is none.
+fn find_table<'p>(values: &Map, path: &'p str) -> Result<Map, &'p str> {
+    path.split('.').try_fold(values.clone(), |table, key| {
         match table.get(key.as_bytes()) {
-            Some(Value::Map(next)) => table = next,
-            _ => return None,
+            Some(Value::Map(next)) => Ok(next),
+            _ => Err(key),
         }
-    }
-    Some(table)
+    })
 }
 
 /// Imports values, deepest charts first.
-fn import_all(node: &mut Node<'_>, warnings: &mut Vec<String>) -> Result<(), TypeMismatch> {
+fn import_all(node: &mut Node<'_>, warnings: &mut Vec<LogLine>) -> Result<(), TypeMismatch> {
     if !node.children().is_empty() {
         for child in node.children_mut() {
             import_all(child, warnings)?;
@@ -286,7 +292,7 @@ fn import_all(node: &mut Node<'_>, warnings: &mut Vec<String>) -> Result<(), Typ
 
 /// Lays what one dependency exports under what was imported before, and rewrites the entries of
 /// `import-values` as Helm records them.
-fn import(dependency: &mut Dependency, values: &Map, imported: &Map, warnings: &mut Vec<String>) {
+fn import(dependency: &mut Dependency, values: &Map, imported: &Map, warnings: &mut Vec<LogLine>) {
     let mut rewritten = Vec::new();
     for entry in &dependency.import_values {
         let Some((child, parent)) = import_paths(entry) else {
@@ -297,15 +303,17 @@ fn import(dependency: &mut Dependency, values: &Map, imported: &Map, warnings: &
             ("parent", Tree::from(parent.as_str())),
         ]));
         let name = &dependency.name;
-        match table(values, &format!("{name}.{child}")) {
-            None => {
-                let key = child.split('.').next_back().unwrap_or_default();
-                let key = crate::text::quote(key);
-                warnings.push(format!(
-                    "ImportValues missing table from chart chart={name} error={key} is not a table"
-                ));
+        let path = format!("{name}.{child}");
+        match find_table(values, &path) {
+            Err(key) => {
+                let line = match entry {
+                    Tree::String(_) => LogLine::warn("ImportValues missing table"),
+                    _ => LogLine::warn("ImportValues missing table from chart").with("chart", name),
+                };
+                let error = format!("{} is not a table", crate::text::quote(key));
+                warnings.push(line.with("error", error));
             }
-            Some(table) => {
+            Ok(table) => {
                 let source = nest(&parent, table);
                 let mode = Mode::Merge;
                 Coalescing { mode, warnings }.tables(imported, &source, "", mode);

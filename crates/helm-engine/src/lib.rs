@@ -19,6 +19,7 @@ mod json;
 pub mod jsonpath;
 pub mod lint;
 mod load;
+mod log;
 mod manifest;
 mod node;
 mod package;
@@ -40,6 +41,7 @@ pub use load::{
     Limits, LoadError, Loaded, go_io_error, load, load_archive, load_chart_files, load_directory,
     load_files, load_of_any_version, path_matches, read_archive,
 };
+pub use log::{LogLevel, LogLine};
 pub use manifest::{
     INSTALL_ORDER, Manifest, ManifestError, UNINSTALL_ORDER, compare_kinds, sort_manifests,
     split_manifests,

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use gotmpl::Str;
 use goyaml::Head;
 
+use crate::log::LogLine;
 use crate::record::{Hook, HookEvent, HookExecution};
 
 /// A document of a rendered chart.
@@ -160,7 +161,7 @@ pub fn compare_kinds(order: &[&str], left: &str, right: &str) -> Ordering {
 /// by path and then by place in the file.
 ///
 /// Files whose names begin with `_` and blank files are skipped. A hook with an unknown event
-/// vanishes, as in Helm.
+/// vanishes, as in Helm; `render` has a line about it.
 ///
 /// # Errors
 /// A document is no YAML, or its head has fields of other types.
@@ -168,7 +169,7 @@ pub fn sort_manifests(
     files: &BTreeMap<String, String>,
     order: &[&str],
 ) -> Result<(Vec<Hook>, Vec<Manifest>), ManifestError> {
-    sort_manifests_of(files, &BTreeMap::new(), order)
+    sort_manifests_of(files, &BTreeMap::new(), order, &mut Vec::new())
 }
 
 /// [`sort_manifests`] with the bytes of those files that are no UTF-8, which are no YAML either.
@@ -176,9 +177,14 @@ pub(crate) fn sort_manifests_of(
     files: &BTreeMap<String, String>,
     broken: &BTreeMap<String, Vec<u8>>,
     order: &[&str],
+    warnings: &mut Vec<LogLine>,
 ) -> Result<(Vec<Hook>, Vec<Manifest>), ManifestError> {
     let mut hooks = Vec::new();
     let mut manifests = Vec::new();
+    let mut unknown = |events| {
+        let line = LogLine::info("skipping unknown hooks");
+        warnings.push(line.with("hookTypes", events));
+    };
     for (path, content) in files {
         if base_name(path).starts_with('_') {
             continue;
@@ -188,7 +194,7 @@ pub(crate) fn sort_manifests_of(
             return Err(ManifestError { path, cause });
         }
         for document in split_manifests(content) {
-            sort_document(path, document, &mut hooks, &mut manifests)?;
+            sort_document(path, document, &mut hooks, &mut manifests, &mut unknown)?;
         }
     }
     hooks.sort_by(|left: &Hook, right| compare_kinds(order, &left.kind, &right.kind));
@@ -223,13 +229,17 @@ fn sort_document(
     document: &str,
     hooks: &mut Vec<Hook>,
     manifests: &mut Vec<Manifest>,
+    unknown: &mut dyn FnMut(String),
 ) -> Result<(), ManifestError> {
     let head = goyaml::read_head(document.as_bytes()).map_err(|cause| ManifestError {
         path: path.to_owned(),
         cause,
     })?;
-    if annotation(&head, "helm.sh/hook").is_some() {
-        hooks.extend(hook(path, document, &head));
+    if let Some(events) = annotation(&head, "helm.sh/hook") {
+        match hook(path, document, &head, &events) {
+            Some(hook) => hooks.push(hook),
+            None => unknown(events),
+        }
     } else {
         manifests.push(Manifest {
             path: path.to_owned(),
@@ -252,17 +262,20 @@ fn annotation(head: &Head, name: &str) -> Option<String> {
 }
 
 /// A hook; `None` if one of its events is unknown.
-fn hook(path: &str, document: &str, head: &Head) -> Option<Hook> {
-    let events = words(annotation(head, "helm.sh/hook"))
-        .iter()
-        .map(|word| HookEvent::parse(word))
+fn hook(path: &str, document: &str, head: &Head, events: &str) -> Option<Hook> {
+    let events = words(events)
+        .map(|word| HookEvent::parse(&word))
         .collect::<Option<Vec<_>>>()?;
+    let policies = |name| {
+        let policies = annotation(head, name);
+        policies.iter().flat_map(|text| words(text)).collect()
+    };
     let weight = annotation(head, "helm.sh/hook-weight").and_then(|text| text.parse().ok());
     Some(Hook {
         events,
         weight: weight.unwrap_or(0),
-        delete_policies: words(annotation(head, "helm.sh/hook-delete-policy")),
-        output_log_policies: words(annotation(head, "helm.sh/hook-output-log-policy")),
+        delete_policies: policies("helm.sh/hook-delete-policy"),
+        output_log_policies: policies("helm.sh/hook-output-log-policy"),
         path: path.to_owned(),
         manifest: document.to_owned(),
         last_run: HookExecution::default(),
@@ -271,13 +284,9 @@ fn hook(path: &str, document: &str, head: &Head) -> Option<Hook> {
     })
 }
 
-/// The lower-cased words of a comma-separated annotation; none if it is absent.
-fn words(annotation: Option<String>) -> Vec<String> {
-    annotation
-        .iter()
-        .flat_map(|text| text.split(','))
-        .map(|word| word.trim().to_lowercase())
-        .collect()
+/// The lower-cased words of a comma-separated annotation.
+fn words(annotation: &str) -> impl Iterator<Item = String> {
+    annotation.split(',').map(|word| word.trim().to_lowercase())
 }
 
 pub(crate) fn base_name(path: &str) -> &str {

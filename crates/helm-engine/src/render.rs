@@ -15,6 +15,7 @@ use crate::coalesce::{Coalescing, Mode, tree_to_map};
 use crate::compiled::Compiled;
 use crate::context::{self, Renderable};
 use crate::error::{RenderError, reformat_exec, reformat_parse};
+use crate::log::LogLine;
 use crate::manifest::{INSTALL_ORDER, Manifest, base_name, sort_manifests_of};
 use crate::node::Node;
 use crate::record::{Hook, StoredChart, StoredFile};
@@ -94,7 +95,7 @@ pub struct Rendered {
     /// What a release record keeps of the chart, if [`RenderOptions::keep_chart`] asked for it.
     pub chart: Option<StoredChart>,
     /// Helm's log lines, without time and source.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<LogLine>,
     /// What `required` and `fail` said in lint mode.
     pub lint_notes: Vec<String>,
 }
@@ -143,12 +144,12 @@ pub fn render_telling(
     chart: &Chart,
     values: &Tree,
     options: &RenderOptions,
-    warnings: &mut Vec<String>,
+    warnings: &mut Vec<LogLine>,
 ) -> Result<Rendered, RenderError> {
     let node = dependencies::process(chart, values, warnings).map_err(RenderError::Dependencies)?;
     let mut host = RenderHost::default();
     let printed = print_templates(&node, values, options, &mut host, warnings)?;
-    let mut rendered = assemble(&node, printed, options)?;
+    let mut rendered = assemble(&node, printed, options, warnings)?;
     rendered.lint_notes = host.lint_notes;
     Ok(rendered)
 }
@@ -190,7 +191,7 @@ fn print_templates(
     values: &Tree,
     options: &RenderOptions,
     host: &mut RenderHost,
-    warnings: &mut Vec<String>,
+    warnings: &mut Vec<LogLine>,
 ) -> Result<Printed, RenderError> {
     let coalesced = Coalescing {
         mode: Mode::Coalesce,
@@ -450,9 +451,10 @@ fn assemble(
     node: &Node<'_>,
     mut printed: Printed,
     options: &RenderOptions,
+    warnings: &mut Vec<LogLine>,
 ) -> Result<Rendered, RenderError> {
     let notes = take_notes(node, &mut printed.files, options.subchart_notes);
-    let sorted = sort_manifests_of(&printed.files, &printed.broken, INSTALL_ORDER);
+    let sorted = sort_manifests_of(&printed.files, &printed.broken, INSTALL_ORDER, warnings);
     let (hooks, manifests) = match sorted {
         Ok(sorted) => sorted,
         Err(error) => {

@@ -13,6 +13,7 @@
 //!     kind: {{ .Values.name }}
 //!     === lists
 //!     run: show values c              instead of `template demo c --namespace apps`
+//!     log:                            the log lines are compared too, each once: helm repeats some
 //!
 //! The chart is the folder `c`; without a `Chart.yaml` it gets one of version 1.0.0.
 
@@ -27,6 +28,8 @@ pub(crate) struct Case {
     pub(crate) name: String,
     /// Arguments of the command.
     pub(crate) arguments: Vec<String>,
+    /// Whether the log lines belong to what the command does.
+    pub(crate) logs: bool,
     /// Files by their paths, the chart's below `c/`.
     pub(crate) files: BTreeMap<String, String>,
 }
@@ -67,11 +70,14 @@ fn case(name: &str, body: &str, shared: &[(&str, &str)]) -> Case {
     let mut parts = sections(body, "--- ").into_iter();
     let mut head = parts.next().map_or("", |(_, head)| head);
     let mut arguments = words("template demo c --namespace apps");
+    let mut logs = false;
     while let Some((line, rest)) = head.split_once('\n') {
         if let Some(more) = line.strip_prefix("args: ") {
             arguments.extend(words(more));
         } else if let Some(run) = line.strip_prefix("run: ") {
             arguments = words(run);
+        } else if line == "log:" {
+            logs = true;
         } else {
             break;
         }
@@ -92,6 +98,7 @@ fn case(name: &str, body: &str, shared: &[(&str, &str)]) -> Case {
     Case {
         name: name.to_owned(),
         arguments,
+        logs,
         files,
     }
 }
@@ -163,6 +170,9 @@ pub(crate) fn execute(program: &Path, case: &Case) -> std::io::Result<Outcome> {
         .env_remove("HELM_DEBUG")
         .output()?;
     let mut outcome = outcome(output.status.success(), &output.stdout, &output.stderr);
+    if case.logs {
+        outcome.text.push_str(&log_lines(&output.stderr));
+    }
     // Packages and charts are named by absolute paths in some messages.
     let here = folder.path().to_string_lossy().into_owned();
     outcome.text = outcome.text.replace(&here, "DIR");
@@ -182,6 +192,16 @@ fn outcome(success: bool, stdout: &[u8], stderr: &[u8]) -> Outcome {
         .filter(|line| !line.starts_with("level="));
     all.extend(kept);
     Outcome { success, text: all }
+}
+
+/// The log lines, each once.
+fn log_lines(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
+    let mut seen = BTreeSet::new();
+    let lines = text.split_inclusive('\n');
+    lines
+        .filter(|line| line.starts_with("level=") && seen.insert(*line))
+        .collect()
 }
 
 /// Outcomes from the file that `cargo xtask golden` writes, by the names of their cases.

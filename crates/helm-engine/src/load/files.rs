@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::directory::without_bom;
 use super::{Limits, LoadError, Loaded, archive};
 use crate::chart::{self, Chart, ChartFile};
-use crate::values;
+use crate::{LogLine, values};
 
 /// Loads a chart from its files: pairs of a path relative to the chart's root, with `/`, and the
 /// bytes. The door for everything that is neither a directory nor an archive, such as a git tree.
@@ -102,7 +102,7 @@ struct Assembly<'a> {
     depth: usize,
     /// What all archives inside this chart may still unpack to, together.
     packed_bytes: u64,
-    warnings: &'a mut Vec<String>,
+    warnings: &'a mut Vec<LogLine>,
 }
 
 /// Files of subcharts, by the first part of their path under `charts/`.
@@ -206,7 +206,7 @@ impl Assembly<'_> {
     }
 
     fn warn(&mut self, text: &str) {
-        self.warnings.push(text.to_owned());
+        self.warnings.push(LogLine::info(text));
     }
 
     fn subchart(

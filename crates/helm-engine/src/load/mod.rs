@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
+use crate::LogLine;
 use crate::chart::{Chart, ChartFile};
 
 pub use archive::{load_archive, read_archive};
@@ -49,7 +50,7 @@ pub struct Loaded {
     /// The chart.
     pub chart: Chart,
     /// What a person should know.
-    pub warnings: Vec<String>,
+    pub warnings: Vec<LogLine>,
 }
 
 /// Why a chart could not be loaded. The texts are Helm's.
