@@ -17,6 +17,7 @@ use crate::operator::approval_name;
 /// The approval is for the digest that waits now, and for no later change; it is kept in a ConfigMap
 /// beside the object.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = super::examples::APPROVE)]
 pub(crate) struct Arguments {
     /// Name of the HelmRelease object
     #[arg(value_name = "HELMRELEASE")]

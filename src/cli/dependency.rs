@@ -20,6 +20,7 @@ use crate::source::{ChartPlace, Charts, Freshness, alias_of};
 
 /// Manage a chart's dependencies.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = super::examples::DEPENDENCY)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     verb: Verb,

@@ -16,9 +16,10 @@ use crate::operator::{Preview, preview};
 /// Show what the next sync of a HelmRelease object would change.
 ///
 /// The chart is fetched and rendered as the daemon does it, with your rights, and compared with
-/// what is recorded of the release. Data of Secrets are masked. The exit code is 0 if there is no
-/// difference, 1 if there is one, and 2 if that cannot be told, as with `kubectl diff`.
+/// what is recorded of the release. Data of Secrets are masked; the exit codes are those of
+/// `kubectl diff`.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = super::examples::DIFF)]
 pub(crate) struct Arguments {
     /// Name of the HelmRelease object
     #[arg(value_name = "HELMRELEASE")]

@@ -12,6 +12,7 @@ use super::release::{ClusterFlags, Format, encode_tree, with_cluster};
 
 /// Print what is recorded of a release.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = super::examples::GET)]
 pub(crate) struct Arguments {
     /// What to print
     #[arg(value_enum)]

@@ -11,6 +11,7 @@ use super::table::table;
 
 /// Print the history of a release.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = super::examples::HISTORY)]
 pub(crate) struct Arguments {
     /// Name of the release
     #[arg(value_name = "RELEASE_NAME")]

@@ -17,7 +17,7 @@ use super::values::ValuesFlags;
 
 /// Examine a chart for possible issues.
 #[derive(Args, Clone, Debug)]
-#[command(args_override_self = true)]
+#[command(after_help = super::examples::LINT, args_override_self = true)]
 pub(crate) struct Arguments {
     /// Directories or archives of charts
     #[arg(value_name = "PATH", required = true)]

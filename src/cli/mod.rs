@@ -10,6 +10,7 @@ mod crd;
 mod daemon;
 mod dependency;
 mod diff;
+mod examples;
 mod fetch;
 mod get;
 mod history;
@@ -46,7 +47,7 @@ use usage::Understood;
 
 /// Keeps Helm releases in a Kubernetes cluster equal to what git says.
 #[derive(Debug, Parser)]
-#[command(name = "helm-operator", version)]
+#[command(name = "helm-operator", version, after_help = examples::ALL)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -55,10 +56,13 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Verb {
     /// Run the daemon; this is what flags without a verb mean, as with Flux Helm Operator 1.4.
+    #[command(after_help = examples::RUN)]
     Run(Box<run::Flags>),
     /// Print the HelmRelease CustomResourceDefinition.
+    #[command(after_help = examples::CRD)]
     Crd,
     /// Print the version.
+    #[command(after_help = examples::VERSION)]
     Version,
     Template(Box<template::Arguments>),
     Lint(Box<lint::Arguments>),
@@ -254,6 +258,48 @@ mod tests {
         let error = error.context("reading HelmRelease apps/web");
         let wanted = "reading HelmRelease apps/web: helmreleases \"web\" not found";
         assert_eq!(told(&error), wanted);
+    }
+
+    /// The command lines in a help text, without what the shell does with them.
+    fn examples(help: &str) -> Vec<Vec<String>> {
+        let lines = help.lines().map(str::trim);
+        let ours = lines.filter_map(|line| {
+            let start = match line.split_once(" -- ") {
+                Some((before, _)) => before.len() + " -- ".len(),
+                None if line.starts_with("kubectl") => return None,
+                None => line.find("helm-operator ")?,
+            };
+            let line = line[start..].split(" | ").next()?;
+            // Every other part is between quotes, and a word of its own.
+            let parts = line.split('\'').enumerate();
+            let words = parts.flat_map(|(index, part)| match index % 2 {
+                0 => part.split(' ').filter(|word| !word.is_empty()).collect(),
+                _ => vec![part],
+            });
+            Some(words.map(str::to_owned).collect::<Vec<_>>())
+        });
+        ours.collect()
+    }
+
+    #[test]
+    fn the_help_of_every_verb_ends_with_exit_codes_and_examples_that_parse() {
+        let cli = Cli::command();
+        let verbs = cli.get_subcommands().chain([&cli]);
+        for verb in verbs {
+            let help = verb.get_after_help().map(ToString::to_string);
+            let help = help.unwrap_or_default();
+            let name = verb.get_name();
+            assert!(help.contains("\n\nExit code 0: "), "{name}: {help}");
+            let mut shown = help.lines().filter(|line| line.starts_with("  "));
+            assert!(shown.all(|line| line.len() <= 98), "{name}: wrapped");
+            let examples = examples(&help);
+            let mut shown = examples.iter().flatten();
+            assert!(shown.any(|word| word == name), "{name}: {help}");
+            for words in examples {
+                let parsed = Cli::try_parse_from(&words);
+                assert!(parsed.is_ok(), "{name}: {words:?}: {parsed:?}");
+            }
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::output::{log, print};
 
 /// Package a chart directory into a chart archive.
 #[derive(Args, Clone, Debug)]
-#[command(args_override_self = true, disable_version_flag = true)]
+#[command(after_help = super::examples::PACKAGE, args_override_self = true, disable_version_flag = true)]
 pub(crate) struct Arguments {
     /// Directories of charts
     #[arg(value_name = "CHART_PATH", required = true)]

@@ -13,12 +13,8 @@ use super::output::print;
 use crate::source::Signer;
 
 /// Download a chart from a repository or a registry and (optionally) unpack it in a directory.
-///
-/// Examples:
-///   helm-operator pull podinfo --repo https://charts.example.com --version '~6.5'
-///   helm-operator pull oci://registry.example.com/charts/podinfo --untar
 #[derive(Args, Clone, Debug)]
-#[command(disable_version_flag = true, verbatim_doc_comment)]
+#[command(after_help = super::examples::PULL, disable_version_flag = true)]
 pub(crate) struct Arguments {
     /// URLs of archives, `oci://…`, `ALIAS/NAME`, or names with --repo
     #[arg(value_name = "CHART", required = true)]

@@ -16,6 +16,7 @@ use crate::operator::{Composed, compose_with_origins};
 /// The sources are read as the daemon reads them, with your rights. With `--origin` the source that
 /// set each value is shown instead of the value.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = super::examples::VALUES)]
 pub(crate) struct Arguments {
     /// Name of the HelmRelease object
     #[arg(value_name = "HELMRELEASE")]

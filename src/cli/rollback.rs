@@ -15,6 +15,7 @@ use super::release::{ActionFlags, ClusterFlags, with_cluster};
 /// object says, and upgrades it again. To stay at the older revision, set `spec.suspend: true` before,
 /// or change what the object says (its chart version, git ref or values).
 #[derive(Args, Clone, Debug)]
+#[command(after_help = super::examples::ROLLBACK)]
 pub(crate) struct Arguments {
     /// Name of the release
     #[arg(value_name = "RELEASE_NAME")]

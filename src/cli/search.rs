@@ -9,14 +9,9 @@ use super::output::print;
 use super::table::cut_table;
 use crate::source::{ChartPlace, Listed};
 
-/// List the versions of a chart in a repository or a registry, newest first; without a chart, the
-/// charts of a repository.
-///
-/// Examples:
-///   helm-operator search podinfo --repo https://charts.example.com --versions
-///   helm-operator search oci://registry.example.com/charts/podinfo -o json
+/// List the versions of a chart, newest first, or the charts of a repository.
 #[derive(Args, Clone, Debug)]
-#[command(disable_version_flag = true, verbatim_doc_comment)]
+#[command(after_help = super::examples::SEARCH, disable_version_flag = true)]
 pub(crate) struct Arguments {
     /// `NAME` with --repo, `ALIAS/NAME`, or `oci://…`
     chart: Option<String>,

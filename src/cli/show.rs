@@ -13,6 +13,7 @@ use super::output::{log, print_bytes};
 
 /// Show information of a chart.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = super::examples::SHOW)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     part: Part,

@@ -15,10 +15,8 @@ use crate::server::{RefReport, SourceReport};
 /// With `--output json` or `yaml` it is a list of objects with `url`, `state` (`Ready`, `Cloning`, or
 /// why it failed), `message`, `refs` (`name`, `commit`, `error`), `releases`, `ageSeconds`,
 /// `diskBytes`, `requests` and `receivedBytes`. No credentials are in it.
-///
-/// Exit code 0: the daemon has answered, whatever the states are. 1: it has not.
 #[derive(Args, Clone, Debug)]
-#[command(disable_version_flag = true)]
+#[command(after_help = super::examples::SOURCES, disable_version_flag = true)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     daemon: DaemonFlags,

@@ -12,6 +12,7 @@ use super::release::{ClusterFlags, Format, ansic, encode, with_cluster};
 
 /// Print the status of a release, and of its live objects.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = super::examples::STATUS)]
 pub(crate) struct Arguments {
     /// Name of the release
     #[arg(value_name = "RELEASE_NAME")]

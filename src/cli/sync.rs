@@ -19,17 +19,15 @@ use crate::server::SourceReport;
 /// How often the object is looked at.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Fetch what releases use now: the chart and the values of one HelmRelease, which is reconciled
-/// then, or without a name all git remotes. Waits, and says how it went.
+/// Fetch now what a HelmRelease uses, and reconcile it; without a name, fetch all git remotes.
+///
+/// Chart and values are fetched anew. Waits, and says how it went.
 ///
 /// With `--output json` or `yaml` one document is printed at the end: for a HelmRelease an object
 /// with its `outcome` (`Synced`, `Failed`, `Suspended`, `TimedOut`), phase, revision and message;
 /// without a name the list that `sources` prints.
-///
-/// Exit code 0: the release is ready, or all mirrors are. 1: something failed, was suspended or was
-/// not done in time; the document is printed nevertheless.
 #[derive(Args, Clone, Debug)]
-#[command(disable_version_flag = true)]
+#[command(after_help = super::examples::SYNC, disable_version_flag = true)]
 pub(crate) struct Arguments {
     /// Name of a HelmRelease
     name: Option<String>,

@@ -28,7 +28,7 @@ use super::values::ValuesFlags;
 /// With no chart but `-f FILE`, the file holds HelmReleases, and perhaps the ConfigMaps and Secrets
 /// that they take values from: each is rendered from the checkout in `--chart-dir`.
 #[derive(Args, Clone, Debug)]
-#[command(args_override_self = true, disable_version_flag = true)]
+#[command(after_help = super::examples::TEMPLATE, args_override_self = true, disable_version_flag = true)]
 pub(crate) struct Arguments {
     /// [NAME] CHART: a release name (default: release-name), and a directory, a packed chart, its URL, `oci://…`,
     /// `ALIAS/NAME`, or a name with --repo

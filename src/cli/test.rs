@@ -11,6 +11,7 @@ use super::release::{ClusterFlags, TimeoutFlag, with_cluster};
 
 /// Run the tests of a release.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = super::examples::TEST)]
 pub(crate) struct Arguments {
     /// Name of the release
     #[arg(value_name = "RELEASE_NAME")]

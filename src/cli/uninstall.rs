@@ -13,6 +13,7 @@ use super::release::{ActionFlags, ClusterFlags, Session, with_cluster};
 ///
 /// A release of a HelmRelease object comes back at the next sync: delete the object instead.
 #[derive(Args, Clone, Debug)]
+#[command(after_help = super::examples::UNINSTALL)]
 pub(crate) struct Arguments {
     /// Names of the releases
     #[arg(value_name = "RELEASE_NAME", required = true)]
