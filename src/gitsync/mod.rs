@@ -40,3 +40,4 @@ pub(crate) use signature::{Keyring, Outcome};
 pub use source::{GitSource, ReleaseKey};
 pub use url::{RepositoryUrl, Scheme, UrlError};
 pub(crate) use wire::address::{GuardedResolver, check_literal};
+pub(crate) use wire::http::tls_error;

@@ -345,7 +345,11 @@ impl<'a> Sync<'a> {
     pub(super) fn fail(&mut self, trouble: Trouble) -> End {
         let failure = trouble.failure();
         match trouble.stage {
-            Stage::Chart => self.edit.chart_fetch_failed(&failure),
+            Stage::Chart => {
+                // That its source answers does not heal this.
+                self.asked = None;
+                self.edit.chart_fetch_failed(&failure);
+            }
             Stage::Spec | Stage::Values | Stage::Decision => self.edit.failed(&failure),
         }
         End::Failed(failure, None)

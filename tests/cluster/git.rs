@@ -609,6 +609,8 @@ fn sync_and_sources_tell_what_the_daemon_does() {
         assert_eq!(revision, third, "{report}");
         let status = site.rig.release(&site.namespace, "hello").unwrap();
         assert_eq!(text(&status, "/status/lastAttemptedRevision"), third);
+        let is_fetched = condition(&status, "ChartFetched").starts_with("True");
+        assert_eq!(is_fetched, phase != "ChartFetchFailed", "{status:#}");
     }
     let (status, metrics) = site.rig.daemon.get("/metrics").unwrap();
     assert_eq!(status, 200);

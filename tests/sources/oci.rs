@@ -68,6 +68,22 @@ async fn charts_are_pulled_by_version_range_and_digest() {
 }
 
 #[tokio::test]
+async fn a_registry_that_speaks_no_tls_is_told_as_such_with_what_to_do() {
+    let registry = open();
+    registry.push("app", "1.0.0").unwrap();
+    let bench = Bench::new();
+    let opened = bench.charts_speaking_http(&[]);
+    let app = source(&registry, "app", "1.0.0");
+    let error = opened.registry_chart(&app).await.unwrap_err();
+    assert_eq!(error.reason(), Reason::Unreachable);
+    let text = error.to_string();
+    assert!(
+        text.contains("does not speak TLS") && text.contains("--plain-http-registries"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
 async fn a_private_registry_is_opened_by_a_docker_config_or_a_login() {
     // robot:secret-canary
     let line = helm_operator_test_htpasswd();

@@ -464,7 +464,9 @@ pub(crate) fn transport_error(error: &reqwest::Error) -> SourceError {
 }
 
 /// A TLS error, also where it hides inside I/O errors.
-fn tls_error<'e>(cause: &'e (dyn std::error::Error + 'static)) -> Option<&'e rustls::Error> {
+pub(crate) fn tls_error<'e>(
+    cause: &'e (dyn std::error::Error + 'static),
+) -> Option<&'e rustls::Error> {
     if let Some(found) = cause.downcast_ref::<rustls::Error>() {
         return Some(found);
     }

@@ -202,6 +202,8 @@ fn summary(said: &str, reason: Reason) -> String {
     let mut lines: Vec<&str> = said
         .lines()
         .map(str::trim)
+        // Some of its lines begin with what ours begins with.
+        .map(|line| line.strip_prefix("ssh: ").unwrap_or(line))
         .filter(|line| !line.is_empty() && !line.starts_with('@') && !line.starts_with("Warning:"))
         .collect();
     if reason == Reason::HostKeyMismatch {
@@ -290,6 +292,7 @@ mod tests {
             let error = explain(said);
             assert_eq!(error.reason(), reason, "{said}");
             assert!(!error.to_string().contains("/dev/shm"), "{error}");
+            assert!(!error.to_string().contains("ssh: ssh:"), "{error}");
         }
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use reqwest::header::{self, HeaderMap, HeaderValue};
 use reqwest::{Client, StatusCode, Url};
 
+use crate::gitsync::tls_error;
 use crate::source::access::Access;
 use crate::source::{Reason, SourceError};
 
@@ -308,9 +309,18 @@ pub(in crate::source) fn timeout(url: &str, stall: Duration) -> SourceError {
 
 /// A failure below HTTP, with the innermost cause, which is the one that says something.
 pub(in crate::source) fn transport_error(url: &str, error: &reqwest::Error) -> SourceError {
-    let mut cause: &dyn std::error::Error = error;
+    let mut cause: &(dyn std::error::Error + 'static) = error;
+    let mut is_no_tls = false;
     while let Some(inner) = cause.source() {
         cause = inner;
+        is_no_tls |= matches!(tls_error(cause), Some(rustls::Error::InvalidMessage(_)));
+    }
+    if is_no_tls {
+        let text = format!(
+            "{url} does not speak TLS: check the scheme and the port; a registry with plain http has to be allowed \
+             (--plain-http, --plain-http-registries of the daemon)"
+        );
+        return SourceError::new(Reason::Unreachable, text);
     }
     let cause = cause.to_string();
     let is_certificate = cause.contains("certificate") || cause.contains("UnknownIssuer");
