@@ -1,7 +1,5 @@
 //! The chart that a command line names.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,6 +11,7 @@ use helm_engine::{
 
 use super::charts::{ChartFlags, archive_url, block_on};
 use super::fetch::{Fetched, Signature, fetch};
+use super::files;
 use super::output::log;
 
 /// Flags by which a chart is found: on this machine, in a repository or in a registry.
@@ -90,9 +89,9 @@ impl SourceFlags {
         let mut beside = path.as_os_str().to_owned();
         beside.push(".prov");
         let limits = Limits::default();
-        let provenance = read_bounded(Path::new(&beside), limits.file_bytes)
+        let provenance = files::read(Path::new(&beside), limits.file_bytes)
             .with_context(|| format!("could not load provenance file {}", beside.display()))?;
-        let content = read_bounded(path, limits.total_bytes)
+        let content = files::read(path, limits.total_bytes)
             .with_context(|| format!("cannot read {}", path.display()))?;
         let name = path.file_name().unwrap_or_default();
         let fetched = Fetched {
@@ -102,15 +101,6 @@ impl SourceFlags {
         };
         fetched.verify(self.keyring.as_deref()).map(drop)
     }
-}
-
-fn read_bounded(path: &Path, most: u64) -> std::io::Result<Vec<u8>> {
-    let mut content = Vec::new();
-    let read = File::open(path)?.take(most + 1).read_to_end(&mut content)?;
-    if read as u64 > most {
-        return Err(ErrorKind::FileTooLarge.into());
-    }
-    Ok(content)
 }
 
 impl Located {

@@ -1,7 +1,6 @@
 //! What the verbs that fetch charts share: flags for credentials, the cache, the place that is
 //! meant.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -242,7 +241,8 @@ fn given(file: Option<&PathBuf>) -> Option<&Path> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+    super::files::read(path, super::files::LARGEST)
+        .with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn home(variable: &str, below: &str) -> Option<PathBuf> {

@@ -1,12 +1,12 @@
 //! A chart that is fetched from a repository, a registry or an address on the web.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 
 use super::charts::{ChartFlags, archive_url, place};
+use super::files;
 use crate::source::{ChartPlace, Freshness, Signer, SourceError, verify_provenance};
 
 /// Whether the provenance file of a chart is fetched too.
@@ -33,7 +33,7 @@ impl Fetched {
     /// The keys cannot be read, nobody of them signed, or something else was signed.
     pub(super) fn verify(&self, keyring: Option<&Path>) -> Result<Signer> {
         let path = keyring.map_or_else(default_keyring, Path::to_owned);
-        let ring = fs::read(&path)
+        let ring = files::read(&path, files::LARGEST)
             .with_context(|| format!("cannot read the keys of {}", path.display()))?;
         let provenance = self.provenance.as_deref().unwrap_or_default();
         Ok(verify_provenance(

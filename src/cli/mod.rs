@@ -12,6 +12,7 @@ mod dependency;
 mod diff;
 mod examples;
 mod fetch;
+mod files;
 mod get;
 mod history;
 mod ignored;

@@ -1,12 +1,12 @@
 //! The flags that make up a user's values.
 
-use std::io::Read;
+use std::path::Path;
 
 use clap::Args;
 use goyaml::Tree;
 use helm_engine::values::ValuesOptions;
 
-use super::remote;
+use super::{files, remote};
 
 /// Values on the command line.
 #[derive(Args, Clone, Debug, Default)]
@@ -56,24 +56,17 @@ pub(crate) fn read(name: &str) -> Result<Vec<u8>, String> {
     if let Some(content) = remote::read(name) {
         return content;
     }
-    let mut content = Vec::new();
     let done = if name.trim() == "-" {
-        std::io::stdin().lock().read_to_end(&mut content)
+        files::read_from(std::io::stdin().lock(), files::LARGEST)
     } else {
-        std::fs::File::open(name).and_then(|mut file| file.read_to_end(&mut content))
+        files::read(Path::new(name), files::LARGEST)
     };
-    match done {
-        Ok(_) => Ok(content),
-        Err(error) => {
-            let action = match error.kind() {
-                // A directory can be opened.
-                std::io::ErrorKind::IsADirectory => "read",
-                _ => "open",
-            };
-            Err(format!(
-                "{action} {name}: {}",
-                helm_engine::go_io_error(&error)
-            ))
-        }
-    }
+    done.map_err(|error| {
+        let action = match error.kind() {
+            // A directory can be opened.
+            std::io::ErrorKind::IsADirectory | std::io::ErrorKind::FileTooLarge => "read",
+            _ => "open",
+        };
+        format!("{action} {name}: {}", helm_engine::go_io_error(&error))
+    })
 }

@@ -20,7 +20,7 @@ use crate::chart::ChartFile;
 /// # Errors
 /// Something cannot be read, is too large, or is no chart.
 pub fn load_directory(path: &Path, limits: &Limits) -> Result<Loaded, LoadError> {
-    detect(&root(path)?)?;
+    detect(&root(path)?, limits)?;
     files::assemble(read_files(path, limits)?, limits)
 }
 
@@ -33,7 +33,7 @@ fn root(path: &Path) -> Result<PathBuf, LoadError> {
 pub(super) fn read_files(path: &Path, limits: &Limits) -> Result<Vec<ChartFile>, LoadError> {
     let root = root(path)?;
     let ignore_file = root.join(".helmignore");
-    let rules = match fs::read(&ignore_file) {
+    let rules = match read_bounded(&ignore_file, limits) {
         Ok(text) => Rules::parse(&text)?,
         Err(_) if fs::metadata(&ignore_file).is_err() => Rules::parse(b"")?,
         Err(cause) => return Err(io("open", &ignore_file)(cause)),
@@ -50,13 +50,23 @@ pub(super) fn read_files(path: &Path, limits: &Limits) -> Result<Vec<ChartFile>,
 }
 
 /// The check that Helm makes before anything else: there is a `Chart.yaml` of a known version.
-fn detect(root: &Path) -> Result<(), LoadError> {
+fn detect(root: &Path, limits: &Limits) -> Result<(), LoadError> {
     let path = root.join("Chart.yaml");
-    let text = fs::read(&path).map_err(|cause| LoadError::NoChartFile {
+    let text = read_bounded(&path, limits).map_err(|cause| LoadError::NoChartFile {
         path: path.clone(),
         cause: Box::new(io("open", &path)(cause)),
     })?;
     files::check_version(&text)
+}
+
+fn read_bounded(path: &Path, limits: &Limits) -> std::io::Result<Vec<u8>> {
+    let mut data = Vec::new();
+    let limit = limits.file_bytes.saturating_add(1);
+    File::open(path)?.take(limit).read_to_end(&mut data)?;
+    if data.len() as u64 > limits.file_bytes {
+        return Err(std::io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(data)
 }
 
 /// Removes `.` and `..` by text, as Go's `filepath.Abs` does.
