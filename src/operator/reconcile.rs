@@ -615,6 +615,8 @@ impl<'a> Sync<'a> {
         if fields.revision.is_none() || is_news {
             fields.revision = Some(inputs.artifact.revision.clone());
         }
+        // Nothing later is attempted: what failed since was taken back, or its status was lost in a crash.
+        fields.last_attempted_revision.clone_from(&fields.revision);
         End::Settled
     }
 }

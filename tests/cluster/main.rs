@@ -23,6 +23,7 @@ mod quiet;
 mod restarts;
 mod scenarios;
 mod status;
+mod statuses;
 mod support;
 mod swap;
 mod tenants;

@@ -163,6 +163,8 @@ fn the_status_comes_right_after_any_number_of_refused_writes() {
         testkit::is_ready(release) && text(release, "/status/releaseStatus") == "deployed"
     });
     assert_eq!(text(&ready, "/status/phase"), "Succeeded");
+    let revision = |which: &str| text(&ready, &format!("/status/{which}"));
+    assert_eq!(revision("revision"), revision("lastAttemptedRevision"));
     // The trouble was the status's alone: the release was deployed once, and nobody was told of a failure.
     assert_eq!(solo.records("hello"), [(1, "deployed".to_owned())]);
     let reasons: Vec<String> = solo
@@ -321,7 +323,8 @@ fn a_crd_that_is_too_old_is_said_once_and_does_not_make_a_release_anew() {
     }
     let writes = plane.request_counts().unwrap().since(&before).writes();
     let total: u64 = writes.values().sum();
-    assert!(total <= 2, "{writes:?}");
+    // A refusal names a few of the unknown fields at a time.
+    assert!(total <= 3, "{writes:?}");
     assert_eq!(
         records(plane, &namespace, "hello"),
         [(1, "deployed".to_owned())]

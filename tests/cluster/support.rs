@@ -26,7 +26,9 @@ pub(crate) fn shared() -> &'static Rig<'static> {
             "--log-level=info,helm_operator=debug",
             NOT_SOLO,
         ];
-        Rig::start(plane, BINARY, &flags).unwrap()
+        let rig = Rig::start(plane, BINARY, &flags).unwrap();
+        crate::statuses::watch(plane);
+        rig
     })
 }
 
@@ -282,6 +284,14 @@ impl<'a, R: Deref<Target = Rig<'a>>> Bench<R> {
     /// Revision and status of each record of a release.
     pub(crate) fn records(&self, release: &str) -> Vec<(i64, String)> {
         records(self.rig.plane, &self.namespace, release)
+    }
+}
+
+impl<R> Drop for Bench<R> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            crate::statuses::check(&self.namespace);
+        }
     }
 }
 
