@@ -1,6 +1,7 @@
 //! Profiles of a real daemon: `cargo test --features profiling --test cluster_profiles`.
 
-#![cfg(all(test, feature = "profiling"))]
+#![cfg(test)]
+#![cfg(feature = "profiling")]
 
 use testkit::{ControlPlane, DaemonOptions, Rig};
 

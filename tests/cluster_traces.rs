@@ -1,6 +1,7 @@
 //! Traces of a real daemon, at a collector on loopback: `cargo test --features otel --test cluster_traces`.
 
-#![cfg(all(test, feature = "otel"))]
+#![cfg(test)]
+#![cfg(feature = "otel")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};

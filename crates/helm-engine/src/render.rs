@@ -240,12 +240,8 @@ pub(crate) fn render_files(
     execute(chart, renderables, options, &mut host).map(Some)
 }
 
-/// Checks values against the chart's `values.schema.json` and those of its subcharts, as [`render`] does
-/// first.
-///
-/// # Errors
-/// Says what does not fit, in Helm's words.
-pub fn validate_values(chart: &Chart, values: &Tree) -> Result<(), RenderError> {
+/// The dependencies that the values leave, and the values that all of them see.
+fn process<'c>(chart: &'c Chart, values: &Tree) -> Result<(Node<'c>, Map), RenderError> {
     let mut warnings = Vec::new();
     let node =
         dependencies::process(chart, values, &mut warnings).map_err(RenderError::Dependencies)?;
@@ -254,6 +250,16 @@ pub fn validate_values(chart: &Chart, values: &Tree) -> Result<(), RenderError> 
         warnings: &mut warnings,
     }
     .values(&node, tree_to_map(Some(values)))?;
+    Ok((node, coalesced))
+}
+
+/// Checks values against the chart's `values.schema.json` and those of its subcharts, as [`render`] does
+/// first.
+///
+/// # Errors
+/// Says what does not fit, in Helm's words.
+pub fn validate_values(chart: &Chart, values: &Tree) -> Result<(), RenderError> {
+    let (node, coalesced) = process(chart, values)?;
     schema::validate(&node, &coalesced).map_err(RenderError::Schema)
 }
 
@@ -262,14 +268,7 @@ pub fn validate_values(chart: &Chart, values: &Tree) -> Result<(), RenderError> 
 /// # Errors
 /// A subchart's values are no map.
 pub fn coalesce_values(chart: &Chart, values: &Tree) -> Result<Tree, RenderError> {
-    let mut warnings = Vec::new();
-    let node =
-        dependencies::process(chart, values, &mut warnings).map_err(RenderError::Dependencies)?;
-    let coalesced = Coalescing {
-        mode: Mode::Coalesce,
-        warnings: &mut warnings,
-    }
-    .values(&node, tree_to_map(Some(values)))?;
+    let (_, coalesced) = process(chart, values)?;
     Ok(tree(&Value::Map(coalesced)))
 }
 
