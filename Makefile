@@ -34,11 +34,10 @@ check: prerequisites ## Formatting, lints, habits
 	@$(XTASK) tidy
 
 .PHONY: test
-test: first-run check cluster ## Everything that CI runs
+test: first-run check cluster ## Formatting, lints and all tests of the usual build
 	@$(XTASK) test
 
-# Not a part of `test`: the daemon is compiled twice more with other features, which takes longer than three minutes on
-# two cores even when everything else is compiled. Run it when traces, profiles or their dependencies change.
+# Not a part of `test`: the daemon is compiled twice more with other features. CI runs it behind `test`.
 .PHONY: features
 features: cluster ## Lints and tests of what the usual build leaves out: traces (otel) and profiles (profiling)
 	cargo clippy --locked --package helm-operator --features otel,profiling --all-targets -- -D warnings
