@@ -121,6 +121,9 @@ pub struct HelmReleaseSpec {
         skip_serializing_if = "Option::is_none"
     )]
     pub disable_open_api_validation: Option<bool>,
+    /// Do not check the values against `values.schema.json` of the chart and of its subcharts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disable_schema_validation: Option<bool>,
     /// Deprecated: Secrets whose `values.yaml` is merged before `valuesFrom`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value_file_secrets: Option<Vec<LocalName>>,
@@ -448,6 +451,12 @@ impl HelmReleaseSpec {
     #[must_use]
     pub fn test(&self) -> Test {
         self.test.clone().unwrap_or_default()
+    }
+
+    /// Whether the values are to be checked against the schemas of the chart: they are, when nothing is said.
+    #[must_use]
+    pub fn checks_schemas(&self) -> bool {
+        self.disable_schema_validation != Some(true)
     }
 
     /// What is done with the objects of the chart's `crds/`: `skipCRDs` wins over `crds`.

@@ -19,6 +19,7 @@ use super::dependency::update_before;
 use super::ignored::{ActionFlags, ClientFlags};
 use super::output::{log, note, print, print_bytes};
 use super::values::ValuesFlags;
+use crate::api::HelmRelease;
 
 /// Render a chart locally and print it, as `helm template` does.
 ///
@@ -188,6 +189,13 @@ impl Arguments {
             }
             _ => Ok(loaded),
         }
+    }
+
+    /// The flags and what the HelmRelease says itself.
+    pub(crate) fn for_release(&self, release: &HelmRelease) -> Self {
+        let mut arguments = self.clone();
+        arguments.release.skip_schema_validation |= !release.spec.checks_schemas();
+        arguments
     }
 
     /// Renders a chart under a name and prints what it gives.

@@ -122,6 +122,7 @@ impl Input {
         let mut values = self.values(release, &chart)?;
         merge_values(&mut values, over.clone());
         let namespace = release.target_namespace().to_owned();
+        let arguments = arguments.for_release(release);
         arguments.render(chart, &values, release.release_name(), namespace)
     }
 

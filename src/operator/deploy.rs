@@ -66,6 +66,7 @@ impl Sync<'_> {
                 self.cluster.lookup(tokio::runtime::Handle::current()),
             )),
             keep_chart: true,
+            skip_schema: !self.release.spec.checks_schemas(),
             ..RenderOptions::default()
         };
         options.limits.time = Some(RENDER_TIME);

@@ -113,6 +113,7 @@ mod tests {
             serde_json::json!({"chart": {}, "timeout": 5, "maxHistory": 2, "wait": true}),
             serde_json::json!({"chart": {"git": "x"}, "rollback": {"enable": true}, "resetValues": true}),
             serde_json::json!({"chart": {}, "suspend": false, "gates": [], "retry": {"limit": 3}}),
+            serde_json::json!({"chart": {}, "disableSchemaValidation": true}),
         ];
         for spec in same {
             assert_eq!(

@@ -72,6 +72,7 @@ pub async fn preview(
         is_upgrade: revision > 1,
         capabilities: target.capabilities().await?,
         lookup: Some(Arc::new(target.lookup(tokio::runtime::Handle::current()))),
+        skip_schema: !release.spec.checks_schemas(),
         ..RenderOptions::default()
     };
     let rendered = tokio::task::spawn_blocking(move || render(&chart, &values, &options));

@@ -180,7 +180,8 @@ pub async fn schema_complaint(
     settings: &Settings,
     sources: &Sources,
 ) -> Option<String> {
-    if !release.spec.value_sources().is_empty() || !release.spec.reset_values() {
+    let spec = &release.spec;
+    if !spec.value_sources().is_empty() || !spec.reset_values() || !spec.checks_schemas() {
         return None;
     }
     let source = source_of(release, settings).ok()?;

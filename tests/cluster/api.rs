@@ -36,6 +36,7 @@ fn everything() -> Value {
         "forceUpgrade": true,
         "skipCRDs": true,
         "disableOpenAPIValidation": true,
+        "disableSchemaValidation": true,
         "valueFileSecrets": [{"name": "everything-legacy"}],
         "valuesFrom": [
             {"configMapKeyRef": {"name": "v", "namespace": "team-b", "key": "prod.yaml", "optional": true},

@@ -45,6 +45,32 @@ fn values_that_are_no_map_fail_with_their_place_and_without_their_content() {
 }
 
 #[test]
+fn values_that_fit_no_schema_fail_until_the_schema_is_not_looked_at() {
+    let bench = Bench::new("schema");
+    bench.install("hello");
+    let schema =
+        r#"{"properties": {"greeting": {"$ref": "https://schemas.example.com/text.json"}}}"#;
+    let path = "charts/hello/values.schema.json";
+    bench.repository.commit_file(path, schema).unwrap();
+    bench.pushed();
+    let failed = fails_with(&bench, "hello", "SchemaInvalid");
+    assert!(
+        message(&failed, "Ready").contains("leave out the check"),
+        "{failed:#}"
+    );
+    bench.apply("hello", "disableSchemaValidation: true");
+    let ready = bench.ready("hello");
+    assert_eq!(text(&ready, "/status/phase"), "Succeeded");
+    assert_eq!(bench.records("hello").len(), 2);
+    // What is deployed does not depend on the check: without it nothing changes.
+    bench.apply("hello", "disableSchemaValidation: true\nmaxHistory: 7");
+    bench.wait("hello", |release| {
+        release["status"]["observedGeneration"] == release["metadata"]["generation"]
+    });
+    assert_eq!(bench.records("hello").len(), 2);
+}
+
+#[test]
 fn values_that_are_missing_heal_when_they_appear() {
     let (bench, failed) = spoiled(
         "lost",

@@ -410,7 +410,7 @@ fn load_error(url: &str) -> String {
     match url::scheme(url) {
         Some("http" | "https" | "file") => format!(
             "failing loading {quoted}: references to files and web pages are not followed; \
-             put the schema into values.schema.json"
+             put the schema into values.schema.json, or leave out the check of schemas"
         ),
         _ => format!("failing loading {quoted}: no URLLoader registered for {quoted}"),
     }
