@@ -33,7 +33,7 @@ impl From<AddressRefused> for SourceError {
 /// addresses, also in their IPv4-in-IPv6 forms.
 pub(crate) fn check_address(address: IpAddr, allow_loopback: bool) -> Result<(), AddressRefused> {
     let refused = |why| Err(AddressRefused(address, why));
-    match address.to_canonical() {
+    match canonical(address) {
         ip if ip.is_loopback() && !allow_loopback => refused("loopback"),
         ip if ip.is_unspecified() => refused("the unspecified address"),
         ip if ip.is_multicast() => refused("a multicast address"),
@@ -42,6 +42,23 @@ pub(crate) fn check_address(address: IpAddr, allow_loopback: bool) -> Result<(),
         IpAddr::V4(METADATA_ALIBABA) | IpAddr::V6(METADATA_V6) => refused("a metadata service"),
         IpAddr::V6(ip) if ip.is_unicast_link_local() => refused("link-local"),
         _ => Ok(()),
+    }
+}
+
+/// The IPv4 address that is meant by an IPv6 one: mapped, compatible, or behind the prefix of NAT64 (RFC 6052).
+fn canonical(address: IpAddr) -> IpAddr {
+    let IpAddr::V6(ip) = address else {
+        return address;
+    };
+    let [.., high, low] = ip.segments();
+    let [a, b] = high.to_be_bytes();
+    let [c, d] = low.to_be_bytes();
+    let inner = IpAddr::V4(Ipv4Addr::new(a, b, c, d));
+    match ip.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, ..] => inner,
+        // `::` and `::1` are addresses of their own.
+        [0, 0, 0, 0, 0, 0, high, _] if high != 0 => inner,
+        _ => address.to_canonical(),
     }
 }
 
@@ -96,6 +113,9 @@ mod tests {
             "255.255.255.255",
             "::ffff:169.254.169.254",
             "::ffff:127.0.0.1",
+            "64:ff9b::169.254.169.254",
+            "64:ff9b::7f00:1",
+            "::169.254.169.254",
             "[::1]",
         ] {
             assert!(check_literal(hostile, false).is_err(), "{hostile}");
@@ -109,6 +129,8 @@ mod tests {
             "192.168.1.1",
             "140.82.121.4",
             "fd00::7",
+            "64:ff9b::8c52:7904",
+            "::8c52:7904",
             "2606:50c0::1",
         ] {
             assert!(check_literal(address, false).is_ok(), "{address}");

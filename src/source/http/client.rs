@@ -7,7 +7,7 @@ use std::time::Duration;
 use reqwest::header::{self, HeaderMap, HeaderValue};
 use reqwest::{Client, StatusCode, Url};
 
-use crate::gitsync::tls_error;
+use crate::gitsync::{check_literal, tls_error};
 use crate::source::access::Access;
 use crate::source::{Reason, SourceError};
 
@@ -290,16 +290,8 @@ fn redirected(from: &Url, headers: &HeaderMap) -> Result<Url, SourceError> {
 
 fn is_internal(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    match host.parse::<std::net::IpAddr>() {
-        Ok(std::net::IpAddr::V4(ip)) => {
-            ip.is_loopback() || ip.is_link_local() || ip.is_unspecified()
-        }
-        Ok(std::net::IpAddr::V6(ip)) => {
-            ip.is_loopback() || ip.is_unspecified() || (ip.segments()[0] & 0xffc0) == 0xfe80
-        }
-        Err(_) => host == "localhost" || host.ends_with(".localhost"),
-    }
+    let is_name = host == "localhost" || host.ends_with(".localhost");
+    is_name || check_literal(host, false).is_err()
 }
 
 pub(in crate::source) fn timeout(url: &str, stall: Duration) -> SourceError {
@@ -330,4 +322,30 @@ pub(in crate::source) fn transport_error(url: &str, error: &reqwest::Error) -> S
         () => Reason::Unreachable,
     };
     SourceError::new(reason, format!("{url} cannot be reached: {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_this_machine_are_internal_however_they_are_written() {
+        for (address, internal) in [
+            ("http://127.0.0.1/", true),
+            ("http://[::1]:8080/", true),
+            ("http://[::ffff:169.254.169.254]/", true),
+            ("http://[64:ff9b::a9fe:a9fe]/", true),
+            ("http://0/", true),
+            ("http://charts.localhost/", true),
+            ("http://10.0.0.1/", false),
+            ("http://[fd00::7]/", false),
+            ("https://charts.example.com/", false),
+        ] {
+            assert_eq!(
+                is_internal(&Url::parse(address).unwrap()),
+                internal,
+                "{address}"
+            );
+        }
+    }
 }
