@@ -15,7 +15,8 @@ Examples:
   helm-operator diff podinfo -n demo
   helm-operator sync podinfo -n demo
 
-Exit code 0: done. 1: it failed, as the last lines on standard error say. `run` and `diff` give 2 for wrong flags.";
+Exit code 0: done. 1: it failed, as the last lines on standard error say. `run` gives 2 for wrong flags, and `diff` 1 for
+a difference and 2 for a failure.";
 
 /// `run`.
 pub(super) const RUN: &str = "\
@@ -26,7 +27,8 @@ Examples:
   # One namespace, one of two replicas, a poll each night at three
   helm-operator run --allow-namespace demo --leader-election --git-poll-interval '0 3 * * *'
 
-Exit code 0: it was told to stop, and has ended what it was doing. 1: it could not go on. 2: wrong flags.";
+Exit code 0: it was told to stop, and has ended what it was doing. 1: it could not start or go on. 2: flags that cannot
+be read.";
 
 /// `crd`.
 pub(super) const CRD: &str = "\
@@ -115,7 +117,7 @@ Examples:
   helm-operator dependency build ./charts/web
   helm-operator dependency update ./charts/web
 
-Exit code 0: done. 1: it failed, and charts/ is as it was.";
+Exit code 0: done. 1: it failed; a failed download leaves charts/ as it was.";
 
 /// `history`.
 pub(super) const HISTORY: &str = "\
@@ -190,8 +192,8 @@ Examples:
   # All git remotes
   helm-operator sync -o json
 
-Exit code 0: the release is ready, or all mirrors are. 1: something failed, was suspended or was not done in time; with
--o json or yaml the document is printed nevertheless.";
+Exit code 0: the release is ready, or all mirrors are. 1: something failed, was suspended or was not done in time
+(with -o json or yaml the document is printed nevertheless), or there is no such HelmRelease or no answer.";
 
 /// `sources`.
 pub(super) const SOURCES: &str = "\

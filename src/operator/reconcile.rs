@@ -22,7 +22,7 @@ use super::digest::{input_digest, values_digest};
 use super::trouble::{Stage, Trouble};
 use super::values::ValuesReader;
 use crate::api::{
-    ConditionType, DriftMode, HelmRelease, HelmReleaseStatus, HelmVersion, NamespacedName,
+    ConditionType, DriftMode, HelmRelease, HelmReleaseStatus, HelmVersion, NamespacedName, Phase,
     RECONCILE_ANNOTATION, Reason, check_release_name, gate_condition, resource_id,
 };
 use crate::source::{ChartArtifact, Freshness, SourceError};
@@ -412,8 +412,11 @@ impl<'a> Sync<'a> {
             Err(error) => return Err(self.fail(Trouble::of_source(&error))),
         };
         let trouble = self.context.sources.trouble(&source);
+        let is_asked = trouble.is_none();
         self.asked = Some(trouble.map_or(Ok(()), Err));
-        if self.before.last_attempted_revision.as_deref() != Some(&artifact.revision) {
+        let is_news = self.before.last_attempted_revision.as_deref() != Some(&artifact.revision);
+        // Else the condition would turn back and forth, with a write for it.
+        if is_asked && is_news {
             self.edit.chart_fetched();
         }
         self.context.remember(&self.key, |memory| {
@@ -527,7 +530,7 @@ impl<'a> Sync<'a> {
                 self.look_for_drift(history).await?;
                 Ok(end)
             }
-            Action::Hold => Ok(End::Held),
+            Action::Hold => Ok(self.hold(&inputs)),
             Action::Compare => self.compare(plan, history, inputs).await,
             Action::Install | Action::Upgrade => self.deploy(plan, history, inputs).await,
             Action::Resume(interrupted) => self.resume(interrupted, plan, history, inputs).await,
@@ -545,6 +548,26 @@ impl<'a> Sync<'a> {
                 Err(self.refuse(owner.unwrap_or_default()))
             }
         }
+    }
+
+    /// These inputs failed before, and are not tried again. What failed since, before it came to an action, and was
+    /// taken back is told no longer.
+    fn hold(&mut self, inputs: &Inputs) -> End {
+        let phase = self.before.phase;
+        let ready = self.before.condition(&ConditionType::Ready.to_string());
+        let reason = ready.and_then(|ready| ready.reason.as_deref());
+        let told = Reason::UpgradeFailed.to_string();
+        let is_of_others = matches!(phase, Some(Phase::ChartFetchFailed | Phase::Failed));
+        if is_of_others && reason != Some(&told) {
+            let message = format!(
+                "this chart and these values failed before and are not tried again: change them, or set the \
+                 annotation {RECONCILE_ANNOTATION}"
+            );
+            let failure = Failure::stalled(Reason::UpgradeFailed, message);
+            self.edit.deploy_failed(&failure);
+            self.edit.fields().last_attempted_revision = Some(inputs.artifact.revision.clone());
+        }
+        End::Held
     }
 
     /// Runs an action on the release to its end, and keeps in mind what it recorded.

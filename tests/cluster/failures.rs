@@ -63,11 +63,46 @@ fn values_that_fit_no_schema_fail_until_the_schema_is_not_looked_at() {
     assert_eq!(text(&ready, "/status/phase"), "Succeeded");
     assert_eq!(bench.records("hello").len(), 2);
     // What is deployed does not depend on the check: without it nothing changes.
-    bench.apply("hello", "disableSchemaValidation: true\nmaxHistory: 7");
+    bench.apply("hello", "maxHistory: 7");
     bench.wait("hello", |release| {
         release["status"]["observedGeneration"] == release["metadata"]["generation"]
     });
     assert_eq!(bench.records("hello").len(), 2);
+}
+
+#[test]
+fn a_failure_that_was_taken_back_no_longer_hides_the_one_before() {
+    let bench = Bench::new("behind");
+    bench.install("hello");
+    let push = |path: &str, content: &str| {
+        let path = format!("charts/hello/{path}");
+        let commit = bench.repository.commit_file(&path, content).unwrap();
+        bench.pushed();
+        commit
+    };
+    push("templates/more.yaml", "{{ fail \"no\" }}");
+    let reason = |reason: &'static str| {
+        move |release: &Value| condition(release, "Ready") == format!("False {reason}")
+    };
+    bench.wait("hello", reason("RenderFailed"));
+    push("Chart.yaml", "name: [");
+    let unread = bench.wait("hello", reason("ChartInvalid"));
+    assert_eq!(text(&unread, "/status/phase"), "ChartFetchFailed");
+    assert_eq!(condition(&unread, "ChartFetched"), "False ChartFetchFailed");
+    let last = push(
+        "Chart.yaml",
+        "apiVersion: v2\nname: hello\nversion: 1.0.0\n",
+    );
+    let held = bench.wait("hello", reason("UpgradeFailed"));
+    assert_eq!(text(&held, "/status/phase"), "DeployFailed");
+    assert_eq!(condition(&held, "ChartFetched"), "True ChartFetched");
+    assert_eq!(text(&held, "/status/lastAttemptedRevision"), last);
+    assert!(
+        message(&held, "Ready").contains("failed before"),
+        "{held:#}"
+    );
+    assert_eq!(bench.greeting("hello").as_deref(), Some("hello"));
+    assert_eq!(bench.records("hello").len(), 1);
 }
 
 #[test]

@@ -45,19 +45,23 @@ pub(crate) fn check_address(address: IpAddr, allow_loopback: bool) -> Result<(),
     }
 }
 
-/// The IPv4 address that is meant by an IPv6 one: mapped, compatible, or behind the prefix of NAT64 (RFC 6052).
+/// The IPv4 address that is meant by an IPv6 one: mapped, translated (RFC 2765), compatible, of 6to4 (RFC 3056), or
+/// behind a prefix of NAT64 (RFC 6052, RFC 8215).
 fn canonical(address: IpAddr) -> IpAddr {
     let IpAddr::V6(ip) = address else {
         return address;
     };
-    let [.., high, low] = ip.segments();
-    let [a, b] = high.to_be_bytes();
-    let [c, d] = low.to_be_bytes();
-    let inner = IpAddr::V4(Ipv4Addr::new(a, b, c, d));
+    let inner = |high: u16, low: u16| {
+        let [a, b] = high.to_be_bytes();
+        let [c, d] = low.to_be_bytes();
+        IpAddr::V4(Ipv4Addr::new(a, b, c, d))
+    };
     match ip.segments() {
-        [0x64, 0xff9b, 0, 0, 0, 0, ..] => inner,
+        [0x64, 0xff9b, 0 | 1, .., high, low]
+        | [0, 0, 0, 0, 0xffff, 0, high, low]
+        | [0x2002, high, low, ..] => inner(high, low),
         // `::` and `::1` are addresses of their own.
-        [0, 0, 0, 0, 0, 0, high, _] if high != 0 => inner,
+        [0, 0, 0, 0, 0, 0, high, low] if high != 0 => inner(high, low),
         _ => address.to_canonical(),
     }
 }
@@ -115,7 +119,10 @@ mod tests {
             "::ffff:127.0.0.1",
             "64:ff9b::169.254.169.254",
             "64:ff9b::7f00:1",
+            "64:ff9b:1::a9fe:a9fe",
             "::169.254.169.254",
+            "::ffff:0:169.254.169.254",
+            "2002:7f00:1::",
             "[::1]",
         ] {
             assert!(check_literal(hostile, false).is_err(), "{hostile}");

@@ -282,7 +282,7 @@ fn redirected(from: &Url, headers: &HeaderMap) -> Result<Url, SourceError> {
     }
     if is_internal(&to) && !is_internal(from) {
         return Err(refuse(
-            "to an address of this machine or its link, which is not followed",
+            "to an address of this machine, its link or its cloud, which is not followed",
         ));
     }
     Ok(to)
@@ -305,7 +305,12 @@ pub(in crate::source) fn transport_error(url: &str, error: &reqwest::Error) -> S
     let mut is_no_tls = false;
     while let Some(inner) = cause.source() {
         cause = inner;
-        is_no_tls |= matches!(tls_error(cause), Some(rustls::Error::InvalidMessage(_)));
+        is_no_tls |= matches!(
+            tls_error(cause),
+            Some(rustls::Error::InvalidMessage(
+                rustls::InvalidMessage::InvalidContentType
+            ))
+        );
     }
     if is_no_tls {
         let text = format!(
