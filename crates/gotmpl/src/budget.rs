@@ -127,6 +127,18 @@ impl Budget {
         }
     }
 
+    /// Whether bytes that may be allocated could be charged; they are not.
+    ///
+    /// # Errors
+    /// [`Exceeded::Memory`] if fewer are left.
+    #[inline]
+    pub fn foresee(&self, bytes: usize) -> Result<(), Exceeded> {
+        if bytes > self.memory {
+            return Err(Exceeded::Memory(self.limits.memory));
+        }
+        Ok(())
+    }
+
     /// Charges bytes that are about to be allocated.
     ///
     /// # Errors

@@ -54,6 +54,20 @@ fn a_template_that_calls_itself_reaches_the_depth_of_go() {
 }
 
 #[test]
+fn a_large_text_is_given_to_no_function_that_could_make_more_of_it_than_is_left() {
+    let html = |length: usize| {
+        format!(
+            "{{{{$s := {:?}}}}}{{{{html $s | len}}}}",
+            "a".repeat(length)
+        )
+    };
+    let outcome = run("zero", &[html(1 << 19).as_bytes()], &mut small());
+    assert_eq!(outcome.status, "out");
+    let error = self::error(&html(2 << 20));
+    assert!(error.contains("allocates more than"), "{error:.300}");
+}
+
+#[test]
 fn include_and_tpl_that_call_themselves_reach_the_depth() {
     let error = error_with(
         r#"{{define "a"}}{{include "a" .}}{{end}}{{include "a" .}}"#,

@@ -40,19 +40,36 @@ pub(crate) fn alias(functions: &mut Functions, name: &'static str, of: &str) {
 /// function returns, so that shorter ones need no charge of their own.
 const LARGE: usize = 1 << 20;
 
-/// Charges a string that is about to be made, if it is large.
+/// Charges a string that is about to be made, if it is large: twice, as it is copied once when it is whole.
 pub(crate) fn reserve(call: &mut dyn Call, length: usize) -> Result<(), FunctionError> {
     if length < LARGE {
         return Ok(());
     }
-    call.charge(length)
+    call.charge(length.saturating_mul(2))
+}
+
+/// Charges a text that is about to be made of a large value, in which a byte may take six: `\u003c`.
+pub(crate) fn reserve_written(call: &mut dyn Call, value: &Value) -> Result<(), FunctionError> {
+    let size = unfolded_size(value);
+    reserve(
+        call,
+        if size < LARGE {
+            size
+        } else {
+            size.saturating_mul(6)
+        },
+    )
 }
 
 /// Charges a value that is about to be gone over as if nothing in it were shared, if it is large then.
 pub(crate) fn reserve_unfolded(call: &mut dyn Call, value: &Value) -> Result<(), FunctionError> {
+    reserve(call, unfolded_size(value))
+}
+
+fn unfolded_size(value: &Value) -> usize {
     /// More than any budget has.
     const MOST: usize = 1 << 30;
-    reserve(call, gotmpl::unfolded_size(value, MOST))
+    gotmpl::unfolded_size(value, MOST)
 }
 
 /// The error of a Go function, or the text of its panic.

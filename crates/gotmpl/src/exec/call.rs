@@ -242,7 +242,26 @@ impl Executor<'_> {
             let parameter = *parameters.next().unwrap_or(&variadic);
             values.push(self.admit(frame, Held::plain(last), parameter)?);
         }
+        self.foresee(frame, &values)?;
         Ok(values)
+    }
+
+    /// What a function makes of a text is charged when it is there. Of a large one it must not be more than is left.
+    fn foresee(&mut self, frame: &mut Frame<'_>, values: &[Value]) -> Run<()> {
+        /// Shorter texts cannot hurt.
+        const LARGE: usize = 1 << 20;
+        /// Bytes that functions make of one at most, such as `\u003c` of `<`, and a copy of them.
+        const GROWTH: usize = 12;
+        let length = |value: &Value| match value {
+            Value::String(text) | Value::Bytes(text) => text.len(),
+            _ => 0,
+        };
+        let longest = values.iter().map(length).max().unwrap_or(0);
+        if longest < LARGE {
+            return Ok(());
+        }
+        let foreseen = self.budget.foresee(longest.saturating_mul(GROWTH));
+        foreseen.map_err(|exceeded| self.exceeded(frame, exceeded))
     }
 
     fn check_count(
