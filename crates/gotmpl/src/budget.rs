@@ -72,6 +72,10 @@ impl Default for Budget {
     }
 }
 
+/// Bytes that a function takes at most while it writes one byte of what it is given: six for what it writes, such as
+/// `\u003c` for `<`, and as much for the copy that it returns.
+pub const GROWTH: usize = 12;
+
 impl Budget {
     /// A full budget.
     #[must_use]

@@ -43,6 +43,10 @@ pub trait Call {
     /// charges the strings that functions return; functions charge what else they build.
     fn charge(&mut self, bytes: usize) -> Result<(), FunctionError>;
 
+    /// Whether bytes that may be allocated could be charged to the budget; they are not. For what takes more while it
+    /// is made than when it is there.
+    fn foresee(&mut self, bytes: usize) -> Result<(), FunctionError>;
+
     /// Whether the set has a template of this name.
     fn has_template(&self, template: &str) -> bool {
         let _ = template;

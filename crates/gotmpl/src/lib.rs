@@ -38,7 +38,7 @@ mod types;
 pub mod unicode;
 mod value;
 
-pub use budget::{Budget, Exceeded, Limits};
+pub use budget::{Budget, Exceeded, GROWTH, Limits};
 pub use compare::{equal, is_true, less};
 pub use error::{ErrorKind, ExecError, Location, ParseError};
 pub use function::{Body, Call, Function, FunctionError, Functions, Signature};

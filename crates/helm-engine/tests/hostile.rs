@@ -438,6 +438,17 @@ fn runaway_templates_are_stopped() {
     }
 }
 
+/// What is looked ahead for is not charged: only what is made adds up.
+#[test]
+fn values_of_a_megabyte_may_be_written_many_times() {
+    let line = "x".repeat(100);
+    let values: String = (0..12_000).map(|n| format!("k{n}: {line}\n")).collect();
+    let values = read_values(values.as_bytes()).unwrap();
+    let chart = chart_with("a: b{{ range until 40 }}{{ $.Values | toYaml | len }}{{ end }}");
+    let rendered = render(&chart, &values, &RenderOptions::default());
+    assert!(rendered.is_ok(), "{:?}", rendered.err());
+}
+
 #[test]
 fn deeply_nested_templates_are_errors_or_render() {
     let values = read_values(b"").unwrap();

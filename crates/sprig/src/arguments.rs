@@ -36,40 +36,36 @@ pub(crate) fn alias(functions: &mut Functions, name: &'static str, of: &str) {
     }
 }
 
-/// Lengths from which a result is charged before it is made. Execution charges every string that a
-/// function returns, so that shorter ones need no charge of their own.
+/// Lengths from which it is looked ahead. Execution charges every string that a function returns, so that shorter ones
+/// need no more.
 const LARGE: usize = 1 << 20;
 
-/// Charges a string that is about to be made, if it is large: twice, as it is copied once when it is whole.
+/// Whether there is room for a string that is about to be made, if it is large, and for the copy that is returned.
 pub(crate) fn reserve(call: &mut dyn Call, length: usize) -> Result<(), FunctionError> {
     if length < LARGE {
         return Ok(());
     }
-    call.charge(length.saturating_mul(2))
-}
-
-/// Charges a text that is about to be made of a large value, in which a byte may take six: `\u003c`.
-pub(crate) fn reserve_written(call: &mut dyn Call, value: &Value) -> Result<(), FunctionError> {
-    let size = unfolded_size(value);
-    reserve(
-        call,
-        if size < LARGE {
-            size
-        } else {
-            size.saturating_mul(6)
-        },
-    )
+    call.foresee(length.saturating_mul(2))
 }
 
 /// Charges a value that is about to be gone over as if nothing in it were shared, if it is large then.
-pub(crate) fn reserve_unfolded(call: &mut dyn Call, value: &Value) -> Result<(), FunctionError> {
-    reserve(call, unfolded_size(value))
-}
-
-fn unfolded_size(value: &Value) -> usize {
+pub(crate) fn charge_unfolded(call: &mut dyn Call, value: &Value) -> Result<usize, FunctionError> {
     /// More than any budget has.
     const MOST: usize = 1 << 30;
-    gotmpl::unfolded_size(value, MOST)
+    let size = gotmpl::unfolded_size(value, MOST);
+    if size >= LARGE {
+        call.charge(size)?;
+    }
+    Ok(size)
+}
+
+/// The same for a value that is written out, with room for the text.
+pub(crate) fn charge_written(call: &mut dyn Call, value: &Value) -> Result<(), FunctionError> {
+    let size = charge_unfolded(call, value)?;
+    if size < LARGE {
+        return Ok(());
+    }
+    call.foresee(size.saturating_mul(gotmpl::GROWTH))
 }
 
 /// The error of a Go function, or the text of its panic.

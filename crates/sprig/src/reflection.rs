@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use gotmpl::{FunctionError, Functions, Object, Type, Value};
 
-use crate::arguments::{any, define, reserve_unfolded, string};
+use crate::arguments::{any, charge_unfolded, define, string};
 use crate::depth::{DEPTH_LIMIT, descend};
 
 pub(crate) fn register(functions: &mut Functions) {
@@ -33,7 +33,7 @@ pub(crate) fn register(functions: &mut Functions) {
         "deepEqual",
         &[Type::Any, Type::Any],
         |call, a| {
-            reserve_unfolded(call, any(a, 0))?;
+            charge_unfolded(call, any(a, 0))?;
             deep_equal(any(a, 0), any(a, 1)).map(Value::Bool)
         },
     );

@@ -41,6 +41,13 @@ impl Call for Alone {
             None => Err(FunctionError("too much memory".to_owned())),
         }
     }
+
+    fn foresee(&mut self, bytes: usize) -> Result<(), FunctionError> {
+        if bytes > self.left {
+            return Err(FunctionError("too much memory".to_owned()));
+        }
+        Ok(())
+    }
 }
 
 /// What a generated argument is made from; values themselves belong to one thread.

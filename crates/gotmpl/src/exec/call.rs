@@ -250,8 +250,6 @@ impl Executor<'_> {
     fn foresee(&mut self, frame: &mut Frame<'_>, values: &[Value]) -> Run<()> {
         /// Shorter texts cannot hurt.
         const LARGE: usize = 1 << 20;
-        /// Bytes that functions make of one at most, such as `\u003c` of `<`, and a copy of them.
-        const GROWTH: usize = 12;
         let length = |value: &Value| match value {
             Value::String(text) | Value::Bytes(text) => text.len(),
             _ => 0,
@@ -260,7 +258,7 @@ impl Executor<'_> {
         if longest < LARGE {
             return Ok(());
         }
-        let foreseen = self.budget.foresee(longest.saturating_mul(GROWTH));
+        let foreseen = self.budget.foresee(longest.saturating_mul(crate::GROWTH));
         foreseen.map_err(|exceeded| self.exceeded(frame, exceeded))
     }
 

@@ -34,6 +34,10 @@ impl Call for Executor<'_> {
         Ok(self.budget.charge(bytes)?)
     }
 
+    fn foresee(&mut self, bytes: usize) -> Result<(), FunctionError> {
+        Ok(self.budget.foresee(bytes)?)
+    }
+
     fn has_template(&self, template: &str) -> bool {
         self.set.contains(template.as_bytes())
     }

@@ -2,7 +2,7 @@
 
 use gotmpl::{Call, FunctionError, Functions, List, Map, Type, Value};
 
-use crate::arguments::{alias, any, define, fail, reserve_unfolded};
+use crate::arguments::{alias, any, charge_unfolded, define, fail};
 use crate::depth::{DEPTH_LIMIT, descend};
 
 pub(super) fn register(functions: &mut Functions) {
@@ -10,7 +10,7 @@ pub(super) fn register(functions: &mut Functions) {
         match any(a, 0) {
             Value::Nil => fail("reflect: call of reflect.Value.Type on zero Value"),
             value => {
-                reserve_unfolded(call, value)?;
+                charge_unfolded(call, value)?;
                 copy(call, value, DEPTH_LIMIT)
             }
         }

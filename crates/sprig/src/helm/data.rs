@@ -2,7 +2,7 @@
 
 use gotmpl::{Call, FunctionError, Functions, List, Map, Type, Value};
 
-use crate::arguments::{Returned, alias, any, define, fail, reserve_written, string};
+use crate::arguments::{Returned, alias, any, charge_written, define, fail, string};
 
 pub(super) fn register(functions: &mut Functions) {
     register_writers(functions);
@@ -44,7 +44,7 @@ fn register_writers(functions: &mut Functions) {
     ];
     for (name, write, told) in writers {
         define(functions, name, &[Type::Any], move |call, a| {
-            reserve_written(call, any(a, 0))?;
+            charge_written(call, any(a, 0))?;
             told(write(any(a, 0)))
         });
     }

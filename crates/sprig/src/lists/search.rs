@@ -3,12 +3,12 @@
 use gotmpl::{Call, Function, FunctionError, Functions, Type, Value};
 
 use super::{define_both, items, list};
-use crate::arguments::{Returned, any, reserve_unfolded};
+use crate::arguments::{Returned, any, charge_unfolded};
 use crate::reflection::deep_equal;
 
 pub(super) fn register(functions: &mut Functions) {
     let has = Function::new(&[Type::Any, Type::Any], None, |call, a| {
-        reserve_unfolded(call, any(a, 0))?;
+        charge_unfolded(call, any(a, 0))?;
         if matches!(any(a, 1), Value::Nil) {
             return Ok(Value::Bool(false));
         }
@@ -17,7 +17,7 @@ pub(super) fn register(functions: &mut Functions) {
     });
     define_both(functions, "has", "mustHas", has);
     let uniq = Function::new(&[Type::Any], None, |call, a| {
-        reserve_unfolded(call, any(a, 0))?;
+        charge_unfolded(call, any(a, 0))?;
         uniq(call, &items(any(a, 0), "Cannot find uniq on type")?)
     });
     define_both(functions, "uniq", "mustUniq", uniq);
@@ -62,7 +62,7 @@ fn without(call: &mut dyn Call, arguments: &[Value]) -> Returned {
     let items = items(any(arguments, 0), "Cannot find without on type")?;
     let omitted = arguments.get(1..).unwrap_or_default();
     for value in omitted {
-        reserve_unfolded(call, value)?;
+        charge_unfolded(call, value)?;
     }
     let mut kept = Vec::new();
     for item in items.iter() {

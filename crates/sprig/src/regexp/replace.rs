@@ -45,7 +45,7 @@ pub(super) fn replace_all(
             output.extend_from_slice(part.bytes(text, groups));
         }
         if output.len() >= reserved + STEP {
-            reserve(call, output.len() - reserved)?;
+            reserve(call, output.len())?;
             reserved = output.len();
         }
         Ok(())
@@ -59,7 +59,7 @@ pub(super) fn replace_all(
 /// Templates of more parts are charged for each match, as they may take long to give nothing.
 const MANY_PARTS: usize = 64;
 
-/// How much is written between two charges.
+/// How much is written between two looks ahead.
 const STEP: usize = 1 << 20;
 
 /// A piece of a template.

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use gotmpl::{Functions, Map, Type, Value};
 
 use crate::Environment;
-use crate::arguments::{any, define, fail, reserve_unfolded, string};
+use crate::arguments::{any, charge_written, define, fail, string};
 
 pub(crate) fn register(functions: &mut Functions, environment: &Environment) {
     define(functions, "toToml", &[Type::Any], |call, a| {
-        reserve_unfolded(call, any(a, 0))?;
+        charge_written(call, any(a, 0))?;
         let written = match any(a, 0) {
             Value::Nil => return fail(NIL_PANIC),
             value => write::to_toml(value)?,
@@ -23,7 +23,7 @@ pub(crate) fn register(functions: &mut Functions, environment: &Environment) {
         ))
     });
     define(functions, "mustToToml", &[Type::Any], |call, a| {
-        reserve_unfolded(call, any(a, 0))?;
+        charge_written(call, any(a, 0))?;
         let written = match any(a, 0) {
             Value::Nil => return fail(NIL_PANIC),
             value => write::to_toml(value)?,
